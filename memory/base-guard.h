@@ -1,0 +1,89 @@
+/*
+ * The files that guest RAM is a copy-on-write mapping of, and what happens to a running VM when
+ * somebody else changes them.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef COWBIRD_MEMORY_BASE_GUARD_H
+#define COWBIRD_MEMORY_BASE_GUARD_H
+
+#include "memory/ram-block.h"
+#include "util/uuid.h"
+
+#include <sys/types.h>
+
+/* Supplied by system/. All functions run on the main loop. */
+typedef struct MemoryControl {
+    /* Hold and release the vCPUs for a moment, without any change of the run state. May nest. */
+    void (*pause)(void *opaque);
+    void (*resume)(void *opaque);
+    /*
+     * Contents of @block at @offset (bytes) are gone, as @reason tells: stop with the run state io-error,
+     * send MEMORY_FAILURE and RAM_LOST. @file: the file at fault, may be NULL.
+     */
+    void (*lost)(void *opaque, const char *reason, RamBlock *block, uint64_t offset,
+                 const char *file);
+    /*
+     * A detach cannot be done for lack of memory: stop with the run state io-error before the file
+     * changes (the VM's memory is right still).
+     */
+    void (*no_memory)(void *opaque, const char *reason, const char *file);
+    /* RAM no longer depends on the file. @reflink: it maps a private clone of the file now. */
+    void (*detached)(void *opaque, const char *file, const char *reason, bool reflink,
+                     uint64_t bytes_copied);
+    void *opaque;
+} MemoryControl;
+
+/*
+ * One guard per list of blocks: installs the handlers for SIGBUS and for broken leases, watches on
+ * the default main context. ram_list_free() frees it.
+ */
+BaseGuard *base_guard_new(RamList *list, const MemoryControl *control, GError **errp);
+void base_guard_free(BaseGuard *guard);
+
+/*
+ * Some page of guest RAM was lost: never publish a snapshot of it, never run it again. Cheap, any
+ * thread. Writers of snapshots check it after the last byte was read from RAM.
+ */
+bool ram_list_is_lost(const RamList *list);
+
+/*
+ * To be asked when a vCPU failed in a way that lost memory explains (EFAULT, MEMORY_FAULT, SHUTDOWN,
+ * INTERNAL_ERROR): some base is shorter than its ranges. Then the loss is reported to
+ * MemoryControl.lost on the main loop and true is returned. Any thread.
+ */
+bool ram_list_check_files(RamList *list, const char *reason);
+
+/* Report a lost page that the caller has seen (EFAULT, RAM that came back as MMIO). Any thread. */
+void ram_list_report_lost(RamList *list, const char *reason, RamBlock *block, uint64_t offset);
+
+/* --- One file --- */
+
+/*
+ * @fd is duplicated and must be readable; @path may be NULL and is only told to people. @uuid: of the
+ * snapshot in it, NULL = none.
+ */
+RamBase *ram_base_open(int fd, const char *path, const Uuid *uuid, GError **errp);
+RamBase *ram_base_ref(RamBase *base);
+void ram_base_unref(RamBase *base);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(RamBase, ram_base_unref)
+int ram_base_fd(const RamBase *base);
+const char *ram_base_path(const RamBase *base); /* never NULL: "fd N" */
+const Uuid *ram_base_uuid(const RamBase *base); /* NULL = none */
+uint64_t ram_base_size(const RamBase *base);    /* when it was opened */
+bool ram_base_is_leased(const RamBase *base);
+/* Same device, inode, size and mtime as when it was opened; the error names what differs. */
+bool ram_base_check_identity(RamBase *base, GError **errp);
+
+/* The file with this device and inode is mapped by a block of the list: never write to it. */
+bool ram_list_uses_file(const RamList *list, dev_t device, ino_t inode);
+
+/* --- Detaching --- */
+
+/*
+ * Make RAM independent of all files (QMP ram-detach), at once. Done = MemoryControl.detached was
+ * called for each file. An error leaves everything as it was and right.
+ */
+bool base_guard_detach_all(BaseGuard *guard, const char *reason, GError **errp);
+
+#endif
