@@ -40,15 +40,15 @@ int fd_store_get_param(FdStore *store, const char *name_or_number, GError **errp
  * Add fd to set id, or to a new set with the lowest free id. Takes ownership of fd, also on
  * failure. opaque is a free text for the owner, or NULL.
  */
-bool fdset_add(FdStore *store, bool has_id, int64_t id, int fd, const char *opaque,
-               int64_t *ret_id, GError **errp);
+bool fdset_add(FdStore *store, bool has_id, int64_t id, int fd, const char *opaque, int64_t *ret_id,
+               GError **errp);
 
 /* Close one descriptor of a set, or all of them; a set without descriptors is gone. */
 bool fdset_remove(FdStore *store, int64_t id, bool has_fd, int64_t fd, GError **errp);
 
 /*
- * Open "/dev/fdset/N": a duplicate, close-on-exec, of the member whose access mode, O_DIRECT and
- * O_APPEND are those of flags. The caller owns the result. -1 on error.
+ * Open "/dev/fdset/N": a duplicate, close-on-exec, of the member whose access mode and O_DIRECT are
+ * those of flags. The caller owns the result. -1 on error.
  */
 int fdset_open(FdStore *store, const char *path, int flags, GError **errp);
 

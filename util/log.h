@@ -33,11 +33,11 @@ static inline bool log_enabled(LogItem item)
  * One line, without newline, to the log when item is on. Trace points name themselves first:
  * log_printf(LOG_MEMORY, "ram_release: block=%s ...").
  */
-#define log_printf(item, ...)                                                                      \
-    do {                                                                                           \
-        if (log_enabled(item)) {                                                                   \
-            log_write(item, __VA_ARGS__);                                                          \
-        }                                                                                          \
+#define log_printf(item, ...)             \
+    do {                                  \
+        if (log_enabled(item)) {          \
+            log_write(item, __VA_ARGS__); \
+        }                                 \
     } while (0)
 
 void log_write(LogItem item, const char *fmt, ...) G_GNUC_PRINTF(2, 3);
