@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <glib.h>
-#include <math.h>
 #include <string.h>
 
 /* The factor of a suffix letter, 0 for none of them. */
@@ -19,17 +18,19 @@ static uint64_t suffix_factor(char suffix)
     return at ? UINT64_C(1) << (10 * (at - letters)) : 0;
 }
 
-/* "1.5" with a factor: exact as far as a double goes, which must be an integer number of bytes. */
+/* "1.5": digits, a dot and digits, without an exponent. */
 static bool parse_fraction(const char *text, const char **ret_end, double *ret_value)
 {
-    char *end;
-    double value = g_ascii_strtod(text, &end);
+    static const char digits[] = "0123456789";
+    size_t whole = strspn(text, digits);
+    size_t places = strspn(text + whole + 1, digits);
+    g_autofree char *number = g_strndup(text, whole + 1 + places);
 
-    if (end == text || !isfinite(value) || value < 0) {
+    if (places == 0) {
         return false;
     }
-    *ret_end = end;
-    *ret_value = value;
+    *ret_end = text + whole + 1 + places;
+    *ret_value = g_ascii_strtod(number, NULL);
     return true;
 }
 
