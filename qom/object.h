@@ -26,8 +26,12 @@ typedef struct QapiType QapiType;
  * Declares the type Type: its typedefs, PREFIX_get_type() and the casts UPPER(), UPPER_CLASS() and
  * UPPER_GET_CLASS(). The structures _Type and _TypeClass are written out after it.
  */
-#define QOM_DECLARE_TYPE(Type, prefix, UPPER)                                    \
-    typedef struct _##Type Type;                                                 \
+#define QOM_DECLARE_TYPE(Type, prefix, UPPER) \
+    typedef struct _##Type Type;              \
+    QOM_DECLARE_TYPE_OF(Type, prefix, UPPER)
+
+/* The same when Type itself is declared elsewhere, with any structure tag. */
+#define QOM_DECLARE_TYPE_OF(Type, prefix, UPPER)                                 \
     typedef struct _##Type##Class Type##Class;                                   \
     GType prefix##_get_type(void);                                               \
     G_DEFINE_AUTOPTR_CLEANUP_FUNC(Type, g_object_unref)                          \
@@ -169,6 +173,8 @@ struct _ContainerClass {
     ObjectClass parent_class;
 };
 
+/* An object with its defaults, made for the tree of root (may be NULL). Caller owns the reference. */
+Object *object_new(GType type, Object *root);
 /* Puts child under parent, which takes a reference. A name in use is an error. */
 bool object_add_child(Object *parent, const char *name, Object *child, GError **errp);
 /* Puts a child whose name is "prefix[N]" with the first free N. Cannot fail. */
@@ -181,13 +187,13 @@ void object_unparent(Object *obj);
 Object *object_get_child(Object *parent, const char *name);
 /* "/machine/peripheral/net0"; "/" for the root. Free with g_free. */
 char *object_path(Object *obj);
-/*
- * Absolute path from the root of the tree, or a single name searched in the whole tree (the first that matches
- * in order of addition). NULL if nothing is there; not a reference.
- */
+/* Object at an absolute path, or NULL; not a reference. */
 Object *object_resolve(Object *root, const char *path);
-/* Root of the tree that holds obj. */
-Object *object_root(Object *obj);
+/*
+ * As above; a text without leading '/' is a name searched in the whole tree, the first object of a type
+ * derived from type in order of addition. NULL if there is none; not a reference.
+ */
+Object *object_find(Object *root, const char *name_or_path, GType type);
 /* Name of its type as users know it. */
 const char *object_type_name(Object *obj);
 /* True if obj is of the named type or of one derived from it. */
@@ -195,7 +201,7 @@ bool object_is_a(Object *obj, const char *type_name);
 
 /* Properties. All errors name the object's type, the property and the value. */
 
-/* Value as JSON, owned by the caller (JSON null is NULL: look at errp). */
+/* Value as JSON, owned by the caller; NULL: error. An unset string or link is "". */
 json_object *object_get_property_json(Object *obj, const char *name, GError **errp);
 /* Sets from JSON; numbers and booleans may be given as text as on a command line ("2G", "on"). */
 bool object_set_property_json(Object *obj, const char *name, json_object *value, GError **errp);

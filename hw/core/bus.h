@@ -24,8 +24,7 @@ struct _Bus {
 
 struct _BusClass {
     ObjectClass parent_class;
-    const char *device_type; /* name of the type that devices on it derive from ("pci-device") */
-    unsigned max_devices;    /* 0: no limit */
+    unsigned max_devices; /* 0: no limit */
     /* Checks and assigns the device's address; called before realize. May be NULL. */
     bool (*attach)(Bus *bus, Device *dev, GError **errp);
     /* Frees the address again. May be NULL. */
@@ -39,8 +38,8 @@ struct _BusClass {
  * owns it. A name in use is a mistake of the program.
  */
 Bus *bus_new(GType type, Object *parent, const char *name);
-/* First bus, anywhere below root, whose class takes that kind of device and that is not full; NULL: none. */
-Bus *bus_find_for(Object *root, GType device_type);
+/* First bus below root that is of the named type (DeviceClass.bus_type) and not full; NULL: none. */
+Bus *bus_find_for(Object *root, const char *bus_type);
 /* Bus by name ("pci.0") anywhere below root, or NULL. */
 Bus *bus_find(Object *root, const char *name);
 

@@ -14,7 +14,7 @@
 #include "hw/core/irq.h"
 #include "qom/object.h"
 
-typedef struct _Machine Machine;
+typedef struct Machine Machine;
 typedef struct VMStateDescription VMStateDescription;
 
 #define TYPE_DEVICE (device_get_type())
@@ -26,6 +26,7 @@ struct _Device {
     char *id;         /* given by the user, or NULL */
     Bus *bus;         /* NULL for a device that sits on no bus; not a reference */
     bool realized;
+    bool from_user;  /* made by -device or device_add, not by the board */
     bool hotplugged; /* made after the machine was started */
 };
 
@@ -53,7 +54,7 @@ struct _DeviceClass {
 Device *device_new(Machine *machine, GType type, GError **errp);
 /*
  * Puts the device on the bus (NULL: the first fitting one if the class needs a bus), into the tree (below peripheral if
- * it has an id, else below unattached for a device of the board), realizes it, registers its saved state and its reset.
+ * it has an id, else below peripheral-anon for one of the user and below unattached for a device of the board), realizes it, registers its saved state and its reset.
  * On failure nothing of it remains but the caller's reference. On success the tree holds the device and the
  * caller's reference is dropped: the pointer stays valid until the device is unplugged.
  */

@@ -37,7 +37,8 @@ typedef struct RunStateControl RunStateControl;
 typedef struct VMStateRegistry VMStateRegistry;
 
 #define TYPE_MACHINE (machine_get_type())
-QOM_DECLARE_TYPE(Machine, machine, MACHINE)
+typedef struct Machine Machine;
+QOM_DECLARE_TYPE_OF(Machine, machine, MACHINE)
 
 #define MACHINE_GSI_COUNT 24
 #define MACHINE_SERIAL_MAX 4
@@ -74,7 +75,7 @@ typedef struct GlobalProperty {
     bool used;
 } GlobalProperty;
 
-struct _Machine {
+struct Machine {
     Object parent_instance;
     const QomType *const *types; /* all types that can be named */
     Object *root;                /* of the object tree; the machine is its child "machine" */
@@ -140,6 +141,9 @@ Machine *machine_new(GType type, Object *root, const QomType *const *types, GErr
 void machine_connect_gsi(Machine *m);
 /* Type of a machine by the name or alias given to -machine; 0 with an error naming the nearest ones. */
 GType machine_type_find(const QomType *const *types, const char *name, GError **errp);
+/* Calls fn for each machine type that can be made. */
+void machine_foreach_class(const QomType *const *types, void (*fn)(MachineClass *, void *),
+                           void *opaque);
 /* The containers of the tree. */
 Object *machine_peripheral(Machine *m);
 Object *machine_peripheral_anon(Machine *m);
