@@ -7,6 +7,8 @@
  */
 #include "vmstate/vmstate-internal.h"
 
+#include <string.h>
+
 /* True if every element takes the same room, whatever it holds. */
 static bool table_is_uniform(const VMStateDescription *vmsd)
 {

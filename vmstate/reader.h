@@ -7,6 +7,8 @@
 #define COWBIRD_VMSTATE_READER_H
 
 #include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /* A cursor over bytes owned by somebody else. pos never exceeds len. */
 typedef struct ByteReader {

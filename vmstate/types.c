@@ -5,6 +5,8 @@
  */
 #include "vmstate/vmstate.h"
 
+#include <string.h>
+
 #include "util/error.h"
 
 /* memcpy-free: elements of a table are aligned for their type. */
