@@ -136,8 +136,11 @@ typedef struct QomType {
     const char *alias; /* a second name, or NULL */
 } QomType;
 
-/* Several tables, ended by NULL; each table is ended by a line without name. */
-typedef const QomType *const QomTypes[];
+/*
+ * Functions take several tables (const QomType *const *types), ended by NULL; each table is ended by a
+ * line without name. This one has what is in this folder.
+ */
+extern const QomType qom_base_types[];
 
 /* Types. */
 
@@ -145,6 +148,8 @@ typedef const QomType *const QomTypes[];
 void qom_type_set_name(GType type, const char *name);
 /* Name that users know, or GObject's own name. */
 const char *qom_type_name(GType type);
+/* True if the type, or one it is derived from, has that name. */
+bool qom_type_is_a(GType type, const char *name);
 /* Finds a type by name or alias; 0 if there is none. */
 GType qom_type_find(const QomType *const *types, const char *name);
 /* As above; an unknown name is an error that offers the nearest names of types derived from base. */

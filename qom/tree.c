@@ -213,12 +213,7 @@ const char *object_type_name(Object *obj)
 
 bool object_is_a(Object *obj, const char *type_name)
 {
-    for (GType t = G_OBJECT_TYPE(obj); t; t = g_type_parent(t)) {
-        if (g_str_equal(qom_type_name(t), type_name)) {
-            return true;
-        }
-    }
-    return false;
+    return qom_type_is_a(G_OBJECT_TYPE(obj), type_name);
 }
 
 bool object_complete(Object *obj, GError **errp)

@@ -8,6 +8,12 @@
 #include "util/error.h"
 #include "util/suggest.h"
 
+const QomType qom_base_types[] = {
+    { "object", object_get_type },
+    { "container", container_get_type },
+    { .name = NULL },
+};
+
 static GQuark name_quark(void)
 {
     return g_quark_from_static_string("cowbird-type-name");
@@ -23,6 +29,16 @@ const char *qom_type_name(GType type)
     const char *name = g_type_get_qdata(type, name_quark());
 
     return name ? name : g_type_name(type);
+}
+
+bool qom_type_is_a(GType type, const char *name)
+{
+    for (; type; type = g_type_parent(type)) {
+        if (g_str_equal(qom_type_name(type), name)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 GType qom_type_find(const QomType *const *types, const char *name)

@@ -35,6 +35,7 @@ typedef struct RamBlock RamBlock;
 typedef struct RamList RamList;
 typedef struct RunStateControl RunStateControl;
 typedef struct VMStateRegistry VMStateRegistry;
+typedef struct VmClock VmClock;
 
 #define TYPE_MACHINE (machine_get_type())
 typedef struct Machine Machine;
@@ -116,6 +117,10 @@ struct Machine {
         gsi[MACHINE_GSI_COUNT]; /* inputs of the interrupt controllers; connected after step 2 */
     PciBus *pci;
     FwCfg *fw_cfg;
+    VmClock *clock; /* time that passes only while the VM runs; set in init_memory */
+    /* isa-debug-exit: the next shutdown ends the process with exit_status, even with -no-shutdown. */
+    bool exit_requested;
+    int exit_status;
     IrqLine power_button; /* pulsed by system_powerdown; unconnected: no effect */
 };
 
