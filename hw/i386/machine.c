@@ -1,0 +1,128 @@
+/*
+ * The base of all PC boards ("generic-pc-machine"): RAM on both sides of the hole below 4 GiB.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "hw/i386/machine.h"
+
+#include "hw/i386/boot-setup.h"
+#include "hw/timer/clock.h"
+#include "memory/address-map.h"
+#include "util/error.h"
+#include "util/units.h"
+
+QOM_DEFINE_ABSTRACT_TYPE(PcMachine, pc_machine, "generic-pc-machine", TYPE_MACHINE)
+
+#define RAM_MIN (4 * MiB)
+#define RAM_MAX (1 * TiB)
+
+uint64_t pc_below_4g(uint64_t ram_size)
+{
+    /* From 3.5 GiB on the hole starts at 3 GiB, so that both parts begin on a GiB. */
+    return ram_size < 0xe0000000 ? ram_size : 0xc0000000;
+}
+
+static bool check_ram(const Machine *m, GError **errp)
+{
+    if (m->ram_size < RAM_MIN || m->ram_size > RAM_MAX || !IS_ALIGNED(m->ram_size, 4 * KiB)) {
+        error_set(errp,
+                  "-m: %" G_GUINT64_FORMAT " bytes of RAM: this machine takes 4 MiB to 1 TiB in "
+                  "whole pages",
+                  m->ram_size);
+        return false;
+    }
+    return true;
+}
+
+/* Everything but the window of the VGA frame buffer is RAM; i440FX may close parts of 768 KiB to 1 MiB. */
+static bool lay_out_ram(Machine *m, GError **errp)
+{
+    const uint64_t high = PC_VGA_BASE + PC_VGA_SIZE;
+
+    return address_map_add_ram(m->memory, 0, m->main, 0, PC_VGA_BASE, false, errp) &&
+           address_map_add_ram(m->memory, high, m->main, high, m->below_4g - high, false, errp) &&
+           (m->above_4g == 0 || address_map_add_ram(m->memory, PC_HOLE_4G, m->main, m->below_4g,
+                                                    m->above_4g, false, errp));
+}
+
+bool pc_init_memory(Machine *m, GError **errp)
+{
+    bool ok;
+
+    if (!check_ram(m, errp)) {
+        return false;
+    }
+    m->irqchip = true;
+    m->below_4g = pc_below_4g(m->ram_size);
+    m->above_4g = m->ram_size - m->below_4g;
+    m->clock = vm_clock_new();
+    address_map_begin(m->memory);
+    ok = lay_out_ram(m, errp);
+    address_map_commit(m->memory);
+    return ok && vm_clock_attach(m->clock, m->runstate, m->vmstate, errp);
+}
+
+/* Properties of QEMU's machines for parts that this one never has: "off" is accepted, as libvirt sends it. */
+static json_object *pc_get_absent(Object *obj, GError **errp)
+{
+    return json_object_new_boolean(false);
+}
+
+static bool pc_set_absent(Object *obj, json_object *value, GError **errp)
+{
+    const char *text = json_object_get_string(value);
+
+    if (g_strcmp0(text, "off") != 0 && g_strcmp0(text, "false") != 0) {
+        error_set(errp, "this machine has no such part; use off");
+        return false;
+    }
+    return true;
+}
+
+#define PC_ABSENT(prop, text)                                                        \
+    {                                                                                \
+        .name = prop, .kind = QOM_CUSTOM, .type_name = "bool", .get = pc_get_absent, \
+        .set = pc_set_absent, .description = text                                    \
+    }
+
+static const QomProperty pc_properties[] = {
+    { .name = "pit",
+      .kind = QOM_BOOL,
+      .offset = offsetof(PcMachine, parent_instance.pit),
+      .def = true,
+      .description = "The 8254 timer of KVM" },
+    { .name = "acpi",
+      .kind = QOM_BOOL,
+      .offset = offsetof(PcMachine, acpi),
+      .def = true,
+      .description = "ACPI tables" },
+    PC_ABSENT("hpet", "High precision event timer (off only)"),
+    PC_ABSENT("vmport", "VMware port (off only)"),
+    PC_ABSENT("smm", "System management mode (off only)"),
+    QOM_PROPERTY_END,
+};
+
+static void pc_machine_finalize(GObject *obj)
+{
+    PcMachine *pc = PC_MACHINE(obj);
+
+    boot_setup_free(pc->boot);
+    vm_clock_free(pc->parent_instance.clock);
+    G_OBJECT_CLASS(pc_machine_parent_class)->finalize(obj);
+}
+
+static void pc_machine_init(PcMachine *pc)
+{
+}
+
+static void pc_machine_class_init(PcMachineClass *klass)
+{
+    MachineClass *mc = MACHINE_CLASS(klass);
+
+    G_OBJECT_CLASS(klass)->finalize = pc_machine_finalize;
+    qom_class_install(klass, pc_properties);
+    mc->max_cpus = 255;
+    mc->default_ram_id = "pc.ram";
+    mc->default_ram_size = 128 * MiB;
+    mc->init_memory = pc_init_memory;
+}

@@ -1,0 +1,41 @@
+/*
+ * What all PC boards share: where RAM lies, what is built in, how a guest is started.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef COWBIRD_HW_I386_MACHINE_H
+#define COWBIRD_HW_I386_MACHINE_H
+
+#include "hw/core/machine.h"
+#include "hw/i386/isa-bus.h"
+
+typedef struct BootSetup BootSetup;
+
+#define TYPE_PC_MACHINE (pc_machine_get_type())
+QOM_DECLARE_TYPE(PcMachine, pc_machine, PC_MACHINE)
+
+struct _PcMachine {
+    Machine parent_instance;
+    bool acpi; /* ACPI tables are given to the guest */
+    IsaBus *isa;
+    BootSetup *boot;
+};
+
+struct _PcMachineClass {
+    MachineClass parent_class;
+};
+
+/* Fixed places of the memory map. */
+#define PC_HOLE_4G 0x100000000
+#define PC_VGA_BASE 0xa0000
+#define PC_VGA_SIZE 0x20000
+#define PC_BIOS_BASE 0xf0000 /* where SMBIOS and ACPI anchors are looked for */
+#define PC_BIOS_SIZE 0x10000
+
+/* How much of ram_size lies below 4 GiB. */
+uint64_t pc_below_4g(uint64_t ram_size);
+
+/* Phases that boards use for theirs. */
+bool pc_init_memory(Machine *m, GError **errp);
+
+#endif
