@@ -1,0 +1,138 @@
+/*
+ * The one table of command-line options.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "system/options.h"
+
+#include "util/error.h"
+#include "util/json.h"
+#include "util/keyval.h"
+
+#include <string.h>
+
+/* A size of -m without a suffix is in MiB, as users of QEMU know it. */
+static void add_mib_suffix(json_object *dict, const char *key)
+{
+    const char *text = json_get_str(dict, key);
+
+    if (text && *text && strspn(text, "0123456789") == strlen(text)) {
+        g_autofree char *size = g_strconcat(text, "M", NULL);
+
+        json_add_str(dict, key, size);
+    }
+}
+
+static json_object *parse_memory(const char *text, const char *implied, GError **errp)
+{
+    json_object *dict = keyval_or_json_parse(text, implied, errp);
+
+    if (dict) {
+        add_mib_suffix(dict, "size");
+        add_mib_suffix(dict, "max-size");
+    }
+    return dict;
+}
+
+/* "driver.property=value", or its long form with keys. */
+static json_object *parse_global(const char *text, const char *implied, GError **errp)
+{
+    const char *equal = strchr(text, '=');
+    const char *dot = strchr(text, '.');
+    g_autofree char *driver = NULL;
+    g_autofree char *property = NULL;
+    json_object *dict;
+
+    if (*text == '{' || g_str_has_prefix(text, "driver=")) {
+        return keyval_or_json_parse(text, NULL, errp);
+    }
+    if (!equal || !dot || dot > equal || dot == text || dot + 1 == equal) {
+        error_set(errp, "'%s' is not of the form DRIVER.PROPERTY=VALUE", text);
+        return NULL;
+    }
+    driver = g_strndup(text, dot - text);
+    property = g_strndup(dot + 1, equal - dot - 1);
+    dict = json_object_new_object();
+    json_add_str(dict, "driver", driver);
+    json_add_str(dict, "property", property);
+    json_add_str(dict, "value", equal + 1);
+    return dict;
+}
+
+#define FIELD(name) offsetof(SystemOptions, name)
+
+const OptionSpec option_table[] = {
+    { "name", OPTION_MERGED, FIELD(name), &qapi_type_NameOptions, "guest", .argument = "NAME",
+      .help = "name of the guest" },
+    { "machine", OPTION_MERGED, FIELD(machine), .implied = "type",
+      .argument = "TYPE[,PROPERTY=VALUE...]", .help = "machine type and its properties ('help')" },
+    { "accel", OPTION_LIST, FIELD(accel), &qapi_type_AccelOptions, "accel", .argument = "NAME",
+      .help = "accelerator: kvm" },
+    { "cpu", OPTION_STRING, FIELD(cpu), .argument = "MODEL[,+FLAG,-FLAG...]",
+      .help = "CPU model: host or max, and flags ('help')" },
+    { "m", OPTION_MERGED, FIELD(m), &qapi_type_MemorySizeConfiguration, "size", parse_memory,
+      .argument = "SIZE", .help = "guest RAM, in MiB unless a suffix says otherwise" },
+    { "smp", OPTION_MERGED, FIELD(smp), &qapi_type_SMPConfiguration, "cpus",
+      .argument = "N[,sockets=S][,dies=D][,cores=C][,threads=T]", .help = "virtual CPUs" },
+    { "kernel", OPTION_STRING, FIELD(kernel), .argument = "FILE",
+      .help = "kernel to boot: bzImage, or ELF with a PVH entry" },
+    { "initrd", OPTION_STRING, FIELD(initrd), .argument = "FILE", .help = "initial RAM disk" },
+    { "append", OPTION_STRING, FIELD(append), .argument = "TEXT", .help = "kernel command line" },
+    { "serial", OPTION_STRINGS, FIELD(serial), .argument = "CHARDEV",
+      .help = "serial port on none, null, stdio, pty, file:PATH, unix:PATH..., chardev:ID" },
+    { "chardev", OPTION_LIST, FIELD(chardev), .implied = "backend", .argument = "KIND,id=ID...",
+      .help = "character device: null, stdio, file, pty, socket, pipe, ringbuf" },
+    { "mon", OPTION_LIST, FIELD(mon), &qapi_type_MonitorOptions, "chardev",
+      .argument = "ID,mode=control[,pretty=on]", .help = "QMP on a character device" },
+    { "qmp", OPTION_STRINGS, FIELD(qmp), .argument = "CHARDEV",
+      .help = "QMP on stdio, unix:PATH,server=on,wait=off, ..." },
+    { "monitor", OPTION_NONE, FIELD(monitor), .argument = "none",
+      .reason = "there is no monitor for people; use -qmp", .help = "accepted as 'none' only" },
+    { "object", OPTION_LIST, FIELD(object), &qapi_type_ObjectOptions, "qom-type",
+      .argument = "TYPE,id=ID[,PROPERTY=VALUE...]", .help = "object, e.g. a memory backend" },
+    { "device", OPTION_LIST, FIELD(device), .implied = "driver",
+      .argument = "TYPE[,id=ID][,PROPERTY=VALUE...]", .help = "device ('help', 'TYPE,help')" },
+    { "global", OPTION_LIST, FIELD(global), &qapi_type_GlobalOptions, NULL, parse_global,
+      .argument = "DRIVER.PROPERTY=VALUE",
+      .help = "default of a property; migration.NAME=VALUE sets migration parameters" },
+    { "incoming", OPTION_STRING, FIELD(incoming), .argument = "URI",
+      .help = "load a state: file:PATH[,offset=N], fd:N, exec:COMMAND, unix:PATH, tcp:H:P, defer" },
+    { "S", OPTION_FLAG, FIELD(stopped), .help = "do not start the virtual CPUs" },
+    { "nodefaults", OPTION_FLAG, FIELD(nodefaults), .help = "no devices but those asked for" },
+    { "no-user-config", OPTION_FLAG, FIELD(no_user_config),
+      .help = "accepted: there is no configuration file" },
+    { "display", OPTION_NONE, FIELD(display), .argument = "none", .reason = "there are no graphics",
+      .help = "accepted as 'none' only" },
+    { "nographic", OPTION_FLAG, FIELD(nographic),
+      .help = "first serial port on stdio unless -serial or -nodefaults is given" },
+    { "daemonize", OPTION_FLAG, FIELD(daemonize), .help = "go to the background once started" },
+    { "pidfile", OPTION_STRING, FIELD(pidfile), .argument = "FILE",
+      .help = "write the process id there" },
+    { "uuid", OPTION_STRING, FIELD(uuid), .argument = "UUID", .help = "UUID of the machine" },
+    { "rtc", OPTION_MERGED, FIELD(rtc), &qapi_type_RtcOptions,
+      .argument = "[base=utc|localtime|DATE][,clock=host|rt|vm][,driftfix=none|slew]",
+      .help = "real-time clock" },
+    { "boot", OPTION_MERGED, FIELD(boot), &qapi_type_BootConfiguration, "order",
+      .argument = "[order=LETTERS][,menu=on|off][,strict=on|off]", .help = "boot order" },
+    { "msg", OPTION_MERGED, FIELD(msg), &qapi_type_MsgOptions,
+      .argument = "[timestamp=on|off][,guest-name=on|off]", .help = "form of messages" },
+    { "no-shutdown", OPTION_FLAG, FIELD(no_shutdown),
+      .help = "stay when the guest powers itself off (-action shutdown=pause)" },
+    { "no-reboot", OPTION_FLAG, FIELD(no_reboot),
+      .help = "end instead of a reset (-action reboot=shutdown)" },
+    { "action", OPTION_MERGED, FIELD(action), &qapi_type_ActionOptions,
+      .argument = "[reboot=reset|shutdown][,shutdown=poweroff|pause][,panic=...]",
+      .help = "what follows what the guest does" },
+    { "overcommit", OPTION_MERGED, FIELD(overcommit), &qapi_type_OvercommitOptions,
+      .argument = "[mem-lock=on|off][,cpu-pm=off]", .help = "resources of the host" },
+    { "add-fd", OPTION_LIST, FIELD(add_fd), &qapi_type_AddFdOptions,
+      .argument = "fd=FD,set=SET[,opaque=TEXT]",
+      .help = "inherited descriptor for /dev/fdset/SET" },
+    { "d", OPTION_STRING, FIELD(log_items), .argument = "ITEM[,ITEM...]",
+      .help = "log these things ('help')" },
+    { "D", OPTION_STRING, FIELD(log_file), .argument = "FILE", .help = "log there, not on stderr" },
+    { "version", OPTION_FLAG, FIELD(version), .help = "show the version and end" },
+    { "help", OPTION_FLAG, FIELD(help), .help = "show this list and end" },
+    { "h", OPTION_FLAG, FIELD(help), .help = "the same" },
+    { .name = NULL },
+};
