@@ -16,7 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "qom/object.h"
+
 struct FdStore;
+typedef struct ChardevOptions ChardevOptions;
 
 typedef struct _Chardev Chardev;
 typedef struct ChardevRegistry ChardevRegistry;
@@ -42,12 +45,21 @@ ChardevRegistry *chardev_registry_new(struct FdStore *fds);
 void chardev_registry_free(ChardevRegistry *registry);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ChardevRegistry, chardev_registry_free)
 
+/* The object whose children the chardevs are, for "/chardevs" of the tree; not a reference. */
+Object *chardev_registry_container(ChardevRegistry *registry);
+
+/* The types "chardev", "chardev-null", ..., ended by a line without name. */
+extern const QomType chardev_types[];
+
 /*
  * Open a chardev from the options of -chardev: "backend" (null, stdio, file, pty, socket, pipe,
  * ringbuf), "id" and the backend's own. Strings are accepted for numbers and booleans. The
  * registry owns it. NULL on error.
  */
 Chardev *chardev_new(ChardevRegistry *registry, json_object *options, GError **errp);
+
+/* The same from options that are already typed. */
+Chardev *chardev_open(ChardevRegistry *registry, const ChardevOptions *options, GError **errp);
 
 /*
  * The chardev of a short form, as -serial and -monitor take it: "null", "stdio", "pty", "file:P",
