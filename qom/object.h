@@ -113,11 +113,11 @@ typedef struct QomProperty {
 
 struct _Object {
     GObject parent_instance;
-    char *name;     /* in the parent; NULL outside the tree */
-    Object *parent; /* not a reference */
-    GPtrArray
-        *children;  /* of Object *, references, in order of addition; NULL while there are none */
-    bool completed; /* complete() ran, or the device is realized: most properties are fixed */
+    char *name;          /* in the parent; NULL outside the tree */
+    Object *parent;      /* not a reference */
+    Object *root;        /* of the tree it is in or made for: where links are looked up */
+    GPtrArray *children; /* of Object *, references, in order; NULL while there are none */
+    bool completed;      /* complete() ran, or the device is realized: most properties are fixed */
 };
 
 struct _ObjectClass {
@@ -133,7 +133,7 @@ struct _ObjectClass {
 typedef struct QomType {
     const char *name;
     GType (*get_type)(void);
-    const char *alias; /* a second name, or NULL */
+    const char *alias; /* a second name, or left out */
 } QomType;
 
 /*

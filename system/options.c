@@ -166,7 +166,8 @@ static bool read_arguments(SystemOptions *o, char **argv, GPtrArray *merged, GEr
             return false;
         }
         arg++;
-        if (!add_argument(o, spec, (json_object **)&merged->pdata[spec - option_table], *arg, errp)) {
+        if (!add_argument(o, spec, (json_object **)&merged->pdata[spec - option_table], *arg,
+                          errp)) {
             g_prefix_error(errp, "-%s %s: ", spec->name, *arg);
             return false;
         }

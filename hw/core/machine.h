@@ -19,6 +19,7 @@
 
 #include "hw/core/irq.h"
 #include "hw/core/reset.h"
+#include "qapi/qapi-types.h"
 #include "qom/object.h"
 #include "util/uuid.h"
 
@@ -60,7 +61,6 @@ typedef struct BootConfig {
 } BootConfig;
 
 typedef enum RtcBase { RTC_BASE_UTC, RTC_BASE_LOCALTIME, RTC_BASE_DATE } RtcBase;
-typedef enum RtcClock { RTC_CLOCK_HOST, RTC_CLOCK_RT, RTC_CLOCK_VM } RtcClock;
 
 /* -rtc */
 typedef struct RtcConfig {
@@ -104,6 +104,7 @@ struct Machine {
     const CpuConfig *cpu;
     BootConfig boot;
     RtcConfig rtc;
+    bool started;  /* the board is complete: a device made now is hot-plugged */
     bool incoming; /* guest state comes from a stream */
     bool defaults; /* false with -nodefaults */
     bool dump_guest_core, mem_merge;
@@ -113,8 +114,7 @@ struct Machine {
     uint64_t below_4g, above_4g; /* bytes of RAM on either side of the hole */
     bool irqchip; /* the board wants the in-kernel interrupt controllers (set in init_memory) */
     bool pit;     /* ... and the in-kernel timer */
-    IrqLine
-        gsi[MACHINE_GSI_COUNT]; /* inputs of the interrupt controllers; connected after step 2 */
+    IrqLine gsi[MACHINE_GSI_COUNT]; /* of the interrupt controllers; connected after step 2 */
     PciBus *pci;
     FwCfg *fw_cfg;
     VmClock *clock; /* time that passes only while the VM runs; set in init_memory */

@@ -1,0 +1,107 @@
+/*
+ * What follows a reset, a shutdown, the power button and a guest's panic.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "system/lifecycle.h"
+
+#include "qapi/qapi-events.h"
+#include "system/state.h"
+#include "util/error.h"
+
+void lifecycle_quit(SystemState *state, int status)
+{
+    state->quit = true;
+    state->exit_status = MAX(state->exit_status, status);
+}
+
+/* Devices, images and boot registers first: the accelerator then takes the vCPUs to what was set. */
+static void on_reset(void *opaque, ShutdownCause cause)
+{
+    SystemState *state = opaque;
+    g_autoptr(GError) err = NULL;
+
+    reset_run(state->resets);
+    if (state->accel && !accel_reset(state->accel, &err)) {
+        error_report("reset: %s", err->message);
+        runstate_request_stop(state->runstate, RUN_STATE_INTERNAL_ERROR);
+    }
+}
+
+static bool cause_is_guest(ShutdownCause cause)
+{
+    return cause == SHUTDOWN_CAUSE_GUEST_SHUTDOWN || cause == SHUTDOWN_CAUSE_GUEST_RESET ||
+           cause == SHUTDOWN_CAUSE_GUEST_PANIC;
+}
+
+static void on_shutdown(void *opaque, ShutdownCause cause)
+{
+    SystemState *state = opaque;
+
+    if (cause_is_guest(cause) && state->shutdown_action == SHUTDOWN_ACTION_PAUSE) {
+        runstate_stop(state->runstate, RUN_STATE_SHUTDOWN);
+        return;
+    }
+    lifecycle_quit(state, cause == SHUTDOWN_CAUSE_HOST_ERROR ? EXIT_FAILURE : EXIT_SUCCESS);
+}
+
+static void on_powerdown(void *opaque)
+{
+    SystemState *state = opaque;
+
+    irq_pulse(&state->machine->power_button);
+}
+
+static void on_panicked(void *opaque)
+{
+    SystemState *state = opaque;
+    PanicAction action = state->panic_action;
+
+    if (action == PANIC_ACTION_SHUTDOWN && state->shutdown_action == SHUTDOWN_ACTION_PAUSE) {
+        action = PANIC_ACTION_PAUSE;
+    }
+    switch (action) {
+    case PANIC_ACTION_NONE:
+        qapi_event_send_guest_panicked(state->events, GUEST_PANIC_ACTION_RUN);
+        break;
+    case PANIC_ACTION_PAUSE:
+        qapi_event_send_guest_panicked(state->events, GUEST_PANIC_ACTION_PAUSE);
+        runstate_stop(state->runstate, RUN_STATE_GUEST_PANICKED);
+        break;
+    case PANIC_ACTION_EXIT_FAILURE:
+        state->exit_status = EXIT_FAILURE;
+        /* fall through */
+    case PANIC_ACTION_SHUTDOWN:
+        qapi_event_send_guest_panicked(state->events, GUEST_PANIC_ACTION_POWEROFF);
+        runstate_stop(state->runstate, RUN_STATE_GUEST_PANICKED);
+        runstate_request_shutdown(state->runstate, SHUTDOWN_CAUSE_GUEST_PANIC);
+        break;
+    }
+}
+
+static const RunStateHandlers handlers = {
+    .reset = on_reset,
+    .shutdown = on_shutdown,
+    .powerdown = on_powerdown,
+    .panicked = on_panicked,
+};
+
+void lifecycle_init(SystemState *state)
+{
+    const SystemOptions *o = state->options;
+
+    state->reboot_action = o->no_reboot ? REBOOT_ACTION_SHUTDOWN : REBOOT_ACTION_RESET;
+    state->shutdown_action = o->no_shutdown ? SHUTDOWN_ACTION_PAUSE : SHUTDOWN_ACTION_POWEROFF;
+    state->panic_action = PANIC_ACTION_SHUTDOWN;
+    if (o->action && o->action->has_reboot) {
+        state->reboot_action = o->action->reboot;
+    }
+    if (o->action && o->action->has_shutdown) {
+        state->shutdown_action = o->action->shutdown;
+    }
+    if (o->action && o->action->has_panic) {
+        state->panic_action = o->action->panic;
+    }
+    runstate_set_no_reboot(state->runstate, state->reboot_action == REBOOT_ACTION_SHUTDOWN);
+    runstate_set_handlers(state->runstate, &handlers, state);
+}
