@@ -4,7 +4,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "chardev/chardev.h"
+#include "chardev/ringbuf.h"
 #include "qapi/qapi-commands.h"
+#include "util/error.h"
 
 static void add_info(void *user, Chardev *chr)
 {
@@ -23,4 +25,26 @@ GPtrArray *qmp_query_chardev(ChardevRegistry *registry, GError **errp)
 
     chardev_foreach(registry, add_info, list);
     return list;
+}
+
+char *qmp_ringbuf_read(ChardevRegistry *registry, const RingbufReadArg *arg, GError **errp)
+{
+    Chardev *chr = chardev_get(registry, arg->device, errp);
+    g_autoptr(GByteArray) bytes = NULL;
+
+    if (!chr) {
+        return NULL;
+    }
+    if (arg->size <= 0) {
+        error_set(errp, "size must be greater than zero");
+        return NULL;
+    }
+    bytes = chardev_ringbuf_take(chr, arg->size, errp);
+    if (!bytes) {
+        return NULL;
+    }
+    if (arg->has_format && arg->format == DATA_FORMAT_BASE64) {
+        return g_base64_encode(bytes->data, bytes->len);
+    }
+    return g_utf8_make_valid((const char *)bytes->data, bytes->len);
 }
