@@ -9,7 +9,7 @@
 #include <glib.h>
 
 typedef struct BootSetup BootSetup;
-typedef struct _Machine Machine;
+typedef struct Machine Machine;
 
 /*
  * Checks what -kernel, -initrd and -append say and registers the reset handler that fills guest RAM. Without a kernel the

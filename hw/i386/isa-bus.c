@@ -86,7 +86,6 @@ static void isa_bus_finalize(GObject *obj)
 static void isa_bus_class_init(IsaBusClass *klass)
 {
     G_OBJECT_CLASS(klass)->finalize = isa_bus_finalize;
-    BUS_CLASS(klass)->device_type = "isa-device";
 }
 
 static void isa_device_init(IsaDevice *dev)

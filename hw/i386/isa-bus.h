@@ -7,6 +7,7 @@
 #define COWBIRD_HW_I386_ISA_BUS_H
 
 #include "hw/core/device.h"
+#include "memory/address-map.h"
 
 #define ISA_IRQ_COUNT 16
 
@@ -39,7 +40,7 @@ bool isa_bus_irq(IsaBus *bus, unsigned irq, IrqLine *ret_line, GError **errp);
 /* The same for a device that sits on an ISA bus. */
 bool isa_device_irq(Device *dev, unsigned irq, IrqLine *ret_line, GError **errp);
 /* Registers of an ISA device in the port space. */
-bool isa_device_add_ports(Device *dev, uint16_t base, unsigned count, const struct IoOps *ops,
+bool isa_device_add_ports(Device *dev, uint16_t base, unsigned count, const IoOps *ops,
                           GError **errp);
 
 #endif
