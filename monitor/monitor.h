@@ -34,7 +34,7 @@ typedef struct MonitorHumanCommand {
                  GError **errp);
 } MonitorHumanCommand;
 
-/* What monitors work with. All of it outlives the MonitorSet; contexts may be filled later. */
+/* What monitors work with. It outlives the MonitorSet, as chardevs do; contexts may be filled later. */
 typedef struct MonitorEnv {
     FdStore *fds;
     const QapiCommandTable *commands;
