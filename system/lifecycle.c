@@ -38,6 +38,10 @@ static void on_shutdown(void *opaque, ShutdownCause cause)
 {
     SystemState *state = opaque;
 
+    if (state->machine->exit_requested) {
+        lifecycle_quit(state, state->machine->exit_status);
+        return;
+    }
     if (cause_is_guest(cause) && state->shutdown_action == SHUTDOWN_ACTION_PAUSE) {
         runstate_stop(state->runstate, RUN_STATE_SHUTDOWN);
         return;
@@ -61,6 +65,7 @@ static void on_panicked(void *opaque)
         action = PANIC_ACTION_PAUSE;
     }
     switch (action) {
+    case PANIC_ACTION__MAX:
     case PANIC_ACTION_NONE:
         qapi_event_send_guest_panicked(state->events, GUEST_PANIC_ACTION_RUN);
         break;

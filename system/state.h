@@ -42,9 +42,7 @@ struct SystemState {
     VMStateRegistry *vmstate;
     ResetList *resets;
     RunStateControl *runstate;
-    Accel *accel;     /* NULL with -machine none */
-    bool kvm_present; /* /dev/kvm can be used */
-    bool kvm_enabled; /* ... and -accel allows it */
+    Accel *accel; /* NULL with -machine none */
     Machine *machine;
     char *cpu_model;
     CpuConfig cpu;

@@ -102,6 +102,8 @@ struct Machine {
     char *memory_backend; /* id of the memory backend object, or NULL */
     SmpConfig smp;
     const CpuConfig *cpu;
+    bool kvm_present; /* KVM can be used on this host */
+    bool kvm_enabled; /* ... and -accel names it */
     BootConfig boot;
     RtcConfig rtc;
     bool started;  /* the board is complete: a device made now is hot-plugged */

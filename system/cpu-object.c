@@ -1,0 +1,142 @@
+/*
+ * What stands for a virtual CPU in the object tree.
+ *
+ * The types tell programs such as libvirt which models there are and what -cpu takes; the vCPU itself is
+ * accel/'s. Flags are not properties here: each would cost such a program one qom-get per start.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "system/cpu-object.h"
+
+#include "accel/accel.h"
+#include "accel/cpu-models.h"
+
+#include <string.h>
+
+QOM_DECLARE_TYPE(CpuObject, cpu_object, CPU_OBJECT)
+
+struct _CpuObject {
+    Object parent_instance;
+    uint32_t socket_id, die_id, core_id, thread_id;
+};
+
+struct _CpuObjectClass {
+    ObjectClass parent_class;
+};
+
+QOM_DEFINE_ABSTRACT_TYPE(CpuObject, cpu_object, "x86_64-cpu", TYPE_OBJECT)
+
+static json_object *no_features(Object *obj, GError **errp)
+{
+    return json_object_new_array();
+}
+
+/* Whether the features offered can move to another host is said by -cpu; this is its default. */
+static json_object *migratable(Object *obj, GError **errp)
+{
+    return json_object_new_boolean(true);
+}
+
+#define NUMBER(text, field)                                                     \
+    {                                                                           \
+        .name = text, .kind = QOM_UINT32, .offset = offsetof(CpuObject, field), \
+        .flags = QOM_PROP_READ_ONLY                                             \
+    }
+
+static const QomProperty cpu_object_properties[] = {
+    NUMBER("socket-id", socket_id),
+    NUMBER("die-id", die_id),
+    NUMBER("core-id", core_id),
+    NUMBER("thread-id", thread_id),
+    { .name = "migratable",
+      .kind = QOM_CUSTOM,
+      .type_name = "bool",
+      .get = migratable,
+      .description = "Leave out features that cannot move to another host (-cpu only)" },
+    { .name = "unavailable-features",
+      .kind = QOM_CUSTOM,
+      .type_name = "strList",
+      .get = no_features,
+      .description = "Features asked for that the host does not have" },
+    QOM_PROPERTY_END
+};
+
+static void cpu_object_init(CpuObject *cpu)
+{
+}
+
+static void cpu_object_class_init(CpuObjectClass *klass)
+{
+    qom_class_install(klass, cpu_object_properties);
+}
+
+QOM_DECLARE_FINAL_TYPE(HostCpu, host_cpu, HOST_CPU, CpuObjectClass)
+QOM_DECLARE_FINAL_TYPE(MaxCpu, max_cpu, MAX_CPU, CpuObjectClass)
+
+struct _HostCpu {
+    CpuObject parent_instance;
+};
+
+struct _MaxCpu {
+    CpuObject parent_instance;
+};
+
+QOM_DEFINE_TYPE(HostCpu, host_cpu, "host-x86_64-cpu", cpu_object_get_type())
+QOM_DEFINE_TYPE(MaxCpu, max_cpu, "max-x86_64-cpu", cpu_object_get_type())
+
+static void host_cpu_init(HostCpu *cpu)
+{
+}
+
+static void host_cpu_class_init(HostCpuClass *klass)
+{
+}
+
+static void max_cpu_init(MaxCpu *cpu)
+{
+}
+
+static void max_cpu_class_init(MaxCpuClass *klass)
+{
+}
+
+const QomType cpu_object_types[] = {
+    { "x86_64-cpu", cpu_object_get_type },
+    { "host-x86_64-cpu", host_cpu_get_type },
+    { "max-x86_64-cpu", max_cpu_get_type },
+    { .name = NULL },
+};
+
+/* The type of the model that -cpu names; host for one that has no type of its own. */
+static GType model_type(const char *text, GError **errp)
+{
+    g_autoptr(CpuModel) model = cpu_model_parse(text, errp);
+
+    if (!model) {
+        return 0;
+    }
+    for (const QomType *t = cpu_object_types; t->name; t++) {
+        if (g_str_equal(t->name, model->info->type_name)) {
+            return t->get_type();
+        }
+    }
+    return host_cpu_get_type();
+}
+
+bool cpu_objects_create(Machine *m, GError **errp)
+{
+    const SmpConfig *smp = &m->smp;
+    GType type = model_type(m->cpu->model, errp);
+
+    for (unsigned i = 0; type && i < smp->cpus; i++) {
+        CpuObject *cpu = CPU_OBJECT(object_new(type, m->root));
+
+        cpu->thread_id = i % smp->threads;
+        cpu->core_id = i / smp->threads % smp->cores;
+        cpu->die_id = i / smp->threads / smp->cores % smp->dies;
+        cpu->socket_id = i / smp->threads / smp->cores / smp->dies;
+        object_add_child_numbered(machine_unattached(m), "device", OBJECT(cpu));
+        g_object_unref(cpu);
+    }
+    return type != 0;
+}

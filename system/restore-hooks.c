@@ -1,0 +1,52 @@
+/*
+ * What migration needs of the machine while it saves and loads.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "system/restore-hooks.h"
+
+#include "system/lifecycle.h"
+#include "system/state.h"
+#include "util/error.h"
+#include "util/log.h"
+
+/* The accelerator's digest is a number; it fills the first bytes, the same on every host. */
+static bool cpu_digest(void *opaque, uint8_t ret_digest[MIGRATION_CPU_DIGEST_LEN], GError **errp)
+{
+    SystemState *state = opaque;
+    uint64_t digest = GUINT64_TO_LE(state->accel ? accel_cpuid_digest(state->accel) : 0);
+
+    memset(ret_digest, 0, MIGRATION_CPU_DIGEST_LEN);
+    memcpy(ret_digest, &digest, sizeof(digest));
+    return true;
+}
+
+/* Registers are read into our memory now: no vCPU ioctl may come between the scan and the end of the copy. */
+static bool quiesce(void *opaque, GError **errp)
+{
+    SystemState *state = opaque;
+
+    return !state->accel || accel_fetch_state(state->accel, errp);
+}
+
+static void incoming_done(void *opaque, const GError *err, bool exit_wanted)
+{
+    SystemState *state = opaque;
+
+    if (!err) {
+        log_printf(LOG_STARTUP, "state loaded, guest %s",
+                   runstate_is_running(state->runstate) ? "runs" : "waits");
+    } else if (exit_wanted) {
+        lifecycle_quit(state, EXIT_FAILURE);
+    }
+}
+
+MigrationHooks restore_hooks(SystemState *state)
+{
+    return (MigrationHooks){
+        .quiesce = quiesce,
+        .cpu_digest = cpu_digest,
+        .incoming_done = incoming_done,
+        .opaque = state,
+    };
+}
