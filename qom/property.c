@@ -32,7 +32,7 @@ static void foreach_property(GType type, PropertyFn fn, void *opaque)
 
 static GParamSpec *make_pspec(const QomProperty *p)
 {
-    GParamFlags f = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS;
+    GParamFlags f = G_PARAM_READWRITE | G_PARAM_STATIC_NICK | G_PARAM_STATIC_BLURB;
 
     switch (p->kind) {
     case QOM_BOOL:
@@ -59,22 +59,6 @@ static GParamSpec *make_pspec(const QomProperty *p)
         break;
     }
     return NULL;
-}
-
-void qom_class_install(gpointer klass, const QomProperty *table)
-{
-    GQuark quark = g_quark_from_static_string("cowbird-property");
-    guint id = 1;
-
-    g_type_set_qdata(G_TYPE_FROM_CLASS(klass), table_quark(), (gpointer)table);
-    for (const QomProperty *p = table; p->name; p++, id++) {
-        GParamSpec *pspec = make_pspec(p);
-
-        if (pspec) {
-            g_param_spec_set_qdata(pspec, quark, (gpointer)p);
-            g_object_class_install_property(klass, id, pspec);
-        }
-    }
 }
 
 const QomProperty *qom_class_find_property(gpointer klass, const char *name)
@@ -159,7 +143,8 @@ static const QomProperty *property_of(GParamSpec *pspec)
     return g_param_spec_get_qdata(pspec, g_quark_from_static_string("cowbird-property"));
 }
 
-void qom_gobject_get(GObject *gobj, guint id, GValue *value, GParamSpec *pspec)
+/* GObject's accessors, for g_object_get and g_object_set in the program itself. */
+static void gobject_get(GObject *gobj, guint id, GValue *value, GParamSpec *pspec)
 {
     const QomProperty *prop = property_of(pspec);
     void *field = qom_field(OBJECT(gobj), prop);
@@ -199,7 +184,7 @@ void qom_gobject_get(GObject *gobj, guint id, GValue *value, GParamSpec *pspec)
     }
 }
 
-void qom_gobject_set(GObject *gobj, guint id, const GValue *value, GParamSpec *pspec)
+static void gobject_set(GObject *gobj, guint id, const GValue *value, GParamSpec *pspec)
 {
     const QomProperty *prop = property_of(pspec);
     void *field = qom_field(OBJECT(gobj), prop);
@@ -237,5 +222,25 @@ void qom_gobject_set(GObject *gobj, guint id, const GValue *value, GParamSpec *p
         break;
     case QOM_CUSTOM:
         break;
+    }
+}
+
+void qom_class_install(gpointer klass, const QomProperty *table)
+{
+    GObjectClass *gclass = G_OBJECT_CLASS(klass);
+    GQuark quark = g_quark_from_static_string("cowbird-property");
+    guint id = 1;
+
+    g_type_set_qdata(G_TYPE_FROM_CLASS(klass), table_quark(), (gpointer)table);
+    /* GObject does not inherit these two. */
+    gclass->get_property = gobject_get;
+    gclass->set_property = gobject_set;
+    for (const QomProperty *p = table; p->name; p++, id++) {
+        GParamSpec *pspec = make_pspec(p);
+
+        if (pspec) {
+            g_param_spec_set_qdata(pspec, quark, (gpointer)p);
+            g_object_class_install_property(gclass, id, pspec);
+        }
     }
 }

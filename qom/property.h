@@ -18,8 +18,4 @@ static inline void *qom_field(Object *obj, const QomProperty *prop)
 void qom_set_defaults(Object *obj);
 /* Frees strings and drops references held in fields. */
 void qom_release_values(Object *obj);
-/* GObject's accessors, for g_object_get and g_object_set in the program itself. */
-void qom_gobject_get(GObject *gobj, guint id, GValue *value, GParamSpec *pspec);
-void qom_gobject_set(GObject *gobj, guint id, const GValue *value, GParamSpec *pspec);
-
 #endif

@@ -51,8 +51,6 @@ static void object_class_init(ObjectClass *klass)
     gclass->constructed = object_constructed;
     gclass->dispose = object_dispose;
     gclass->finalize = object_finalize;
-    gclass->get_property = qom_gobject_get;
-    gclass->set_property = qom_gobject_set;
 }
 
 static void container_init(Container *container)

@@ -45,8 +45,14 @@ static void show_cpus(void)
         printf("  %-10s %s\n", m->name, m->description);
     }
     printf("Flags, with + or - in front:\n ");
-    for (const char *const *flag = cpu_flag_names(); *flag; flag++) {
-        printf(" %s", *flag);
+    for (int word = 0; word < CPU_WORD__MAX; word++) {
+        for (unsigned bit = 0; bit < 32; bit++) {
+            const char *name = cpu_flag_name(word, bit);
+
+            if (name) {
+                printf(" %s", name);
+            }
+        }
     }
     printf("\n");
 }
