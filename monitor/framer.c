@@ -78,10 +78,13 @@ static size_t unfinished_utf8(const GString *text)
     return 0;
 }
 
-/* Give the held text to the tokener; its flag checks UTF-8 within one call only. */
+/*
+ * Give the held text to the tokener, but for a character or escape that is cut: the tokener checks
+ * UTF-8 within one call only, and hold_byte may take a backslash back.
+ */
 static enum json_tokener_error tokenize(JsonFramer *f, json_object **ret_message)
 {
-    size_t keep = unfinished_utf8(f->held);
+    size_t keep = f->scan.quote && f->scan.escaped ? 1 : unfinished_utf8(f->held);
     size_t len = f->held->len - keep;
     enum json_tokener_error error = json_tokener_continue;
 
@@ -143,6 +146,24 @@ static FramerResult idle_byte(JsonFramer *f, char c, char **ret_error)
 }
 
 /*
+ * Hold @c for the tokener, with strings in single quotes, which QMP's users write by hand, turned
+ * into JSON's. @quote and @escaped: the state before @c.
+ */
+static void hold_byte(JsonFramer *f, char c, char quote, bool escaped)
+{
+    bool single = quote == '\'' || (!quote && c == '\'');
+
+    if (single && c == '\'' && !escaped) {
+        c = '"';
+    } else if (single && c == '\'') {
+        g_string_truncate(f->held, f->held->len - 1);
+    } else if (single && c == '"' && !escaped) {
+        g_string_append_c(f->held, '\\');
+    }
+    g_string_append_c(f->held, c);
+}
+
+/*
  * A byte of a message. FRAMER_MESSAGE: it was the last one. A '{' that begins a line and cannot
  * stand here is left unused: the message before it was never finished.
  */
@@ -150,12 +171,13 @@ static FramerResult message_byte(JsonFramer *f, char c, bool *ret_unused, json_o
                                  char **ret_error)
 {
     bool maybe_new = c == '{' && f->scan.line_start && f->bytes;
+    char quote = f->scan.quote;
+    bool escaped = f->scan.escaped;
     const char *bad = json_scan_byte(&f->scan, c);
     enum json_tokener_error error = json_tokener_continue;
 
-    g_string_append_c(f->held, c);
+    hold_byte(f, c, quote, escaped);
     f->bytes++;
-    f->line_failed = f->line_failed && c != '\n';
     if (bad) {
         return fail(f, bad, ret_error);
     }
@@ -209,16 +231,17 @@ FramerResult framer_feed(JsonFramer *f, const char *data, size_t len, size_t *re
                          json_object **ret_message, char **ret_error)
 {
     *ret_message = NULL;
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len;) {
         bool unused = false;
         FramerResult result = feed_byte(f, data[i], &unused, ret_message, ret_error);
 
         if (unused) {
-            f->scan = (JsonScan){ 0 };
-            f->skipping = f->line_failed = false;
+            framer_reset(f);
+        } else {
+            i++;
         }
-        if (result != FRAMER_MORE || unused) {
-            *ret_used = i + !unused;
+        if (result != FRAMER_MORE) {
+            *ret_used = i;
             return result;
         }
     }

@@ -92,13 +92,24 @@ static json_object *write_int(const QapiType *type, const void *slot)
     return type->is_unsigned ? json_object_new_uint64(bits) : json_object_new_int64(bits);
 }
 
+/* JSON has only valid UTF-8; names of files may be anything. */
+static json_object *write_str(const char *text)
+{
+    if (!text) {
+        return json_object_new_string("");
+    }
+    g_autofree char *valid = g_utf8_validate(text, -1, NULL) ? NULL : g_utf8_make_valid(text, -1);
+
+    return json_object_new_string(valid ? valid : text);
+}
+
 static json_object *write_value(const QapiType *type, const void *slot)
 {
     const void *pointer = qapi_type_is_pointer(type) ? *(void *const *)slot : NULL;
 
     switch (type->kind) {
     case QAPI_KIND_STR:
-        return json_object_new_string(pointer ? pointer : "");
+        return write_str(pointer);
     case QAPI_KIND_BOOL:
         return json_object_new_boolean(*(const bool *)slot);
     case QAPI_KIND_INT:
