@@ -5,6 +5,7 @@
  */
 #include "system/lifecycle.h"
 
+#include "qapi/qapi-commands.h"
 #include "qapi/qapi-events.h"
 #include "system/state.h"
 #include "util/error.h"
@@ -91,22 +92,34 @@ static const RunStateHandlers handlers = {
     .panicked = on_panicked,
 };
 
+static void take_actions(SystemState *state, const ActionOptions *a)
+{
+    if (a->has_reboot) {
+        state->reboot_action = a->reboot;
+    }
+    if (a->has_shutdown) {
+        state->shutdown_action = a->shutdown;
+    }
+    if (a->has_panic) {
+        state->panic_action = a->panic;
+    }
+    runstate_set_no_reboot(state->runstate, state->reboot_action == REBOOT_ACTION_SHUTDOWN);
+}
+
+bool qmp_set_action(SystemState *state, const ActionOptions *arg, GError **errp)
+{
+    take_actions(state, arg);
+    return true;
+}
+
 void lifecycle_init(SystemState *state)
 {
+    static const ActionOptions nothing;
     const SystemOptions *o = state->options;
 
     state->reboot_action = o->no_reboot ? REBOOT_ACTION_SHUTDOWN : REBOOT_ACTION_RESET;
     state->shutdown_action = o->no_shutdown ? SHUTDOWN_ACTION_PAUSE : SHUTDOWN_ACTION_POWEROFF;
     state->panic_action = PANIC_ACTION_SHUTDOWN;
-    if (o->action && o->action->has_reboot) {
-        state->reboot_action = o->action->reboot;
-    }
-    if (o->action && o->action->has_shutdown) {
-        state->shutdown_action = o->action->shutdown;
-    }
-    if (o->action && o->action->has_panic) {
-        state->panic_action = o->action->panic;
-    }
-    runstate_set_no_reboot(state->runstate, state->reboot_action == REBOOT_ACTION_SHUTDOWN);
+    take_actions(state, o->action ? o->action : &nothing);
     runstate_set_handlers(state->runstate, &handlers, state);
 }

@@ -5,6 +5,7 @@
  */
 #include "system/objects.h"
 
+#include "qapi/qapi-commands.h"
 #include "qapi/visit.h"
 #include "util/error.h"
 #include "util/json.h"
@@ -28,13 +29,13 @@ bool objects_add(QomTree *tree, const ObjectOptions *options, GError **errp)
     return object_add_child(object_get_container(tree->root, "objects"), options->id, obj, errp);
 }
 
-bool objects_del(QomTree *tree, const char *id, GError **errp)
+bool qmp_object_del(QomTree *tree, const ObjectDelArg *arg, GError **errp)
 {
-    Object *obj = object_get_child(object_get_container(tree->root, "objects"), id);
+    Object *obj = object_get_child(object_get_container(tree->root, "objects"), arg->id);
     ObjectClass *klass;
 
     if (!obj) {
-        error_set(errp, "object '%s' not found", id);
+        error_set(errp, "object '%s' not found", arg->id);
         return false;
     }
     klass = OBJECT_GET_CLASS(obj);
@@ -43,4 +44,9 @@ bool objects_del(QomTree *tree, const char *id, GError **errp)
     }
     object_unparent(obj);
     return true;
+}
+
+bool qmp_object_add(QomTree *tree, const ObjectOptions *options, GError **errp)
+{
+    return objects_add(tree, options, errp);
 }

@@ -11,7 +11,5 @@
 
 /* Makes, sets up and completes the object; on failure nothing of it remains. */
 bool objects_add(QomTree *tree, const ObjectOptions *options, GError **errp);
-/* Removes an object that nobody uses. */
-bool objects_del(QomTree *tree, const char *id, GError **errp);
 
 #endif
