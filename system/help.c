@@ -25,10 +25,7 @@ static void show_options(void)
         printf("-%s%s%s\n        %s\n", spec->name, spec->argument ? " " : "",
                spec->argument ? spec->argument : "", spec->help);
     }
-    printf("\nStructured arguments may be JSON. On the way to the same result: -daemonize needs "
-           "-pidfile "
-           "only if you\nwant the process id; -incoming defer waits for the QMP command "
-           "migrate-incoming.\n");
+    printf("\nArguments with parts may also be JSON objects.\n");
 }
 
 static void show_machine(MachineClass *klass, void *opaque)
