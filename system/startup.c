@@ -28,8 +28,8 @@
 #include "util/error.h"
 #include "util/log.h"
 
-const QomType *const system_types[] = { qom_base_types, cpu_object_types, hw_types,
-                                        ram_backend_types, NULL };
+const QomType *const system_types[] = { qom_base_types,    cpu_object_types, hw_types,
+                                        ram_backend_types, chardev_types,    NULL };
 
 /* What exists once in every process, before anything of the command line is looked at. */
 static void make_parts(SystemState *state)
@@ -38,8 +38,9 @@ static void make_parts(SystemState *state)
     state->tree.root = object_new(TYPE_CONTAINER, NULL);
     state->tree.types = system_types;
     object_get_container(state->tree.root, "objects");
-    object_get_container(state->tree.root, "chardevs");
     state->chardevs = chardev_registry_new(state->fds);
+    object_add_child(state->tree.root, "chardevs", chardev_registry_container(state->chardevs),
+                     NULL);
     monitors_init(state);
     state->memory = address_map_new("memory", 64);
     state->io = address_map_new("io", 16);
