@@ -12,6 +12,7 @@
 #include "util/log.h"
 
 #define INPUT_CHUNK (64u << 10)
+#define INPUT_HIGH (1u << 20)    /* nothing more is read while this much waits */
 #define OUTPUT_HIGH (1u << 20)   /* no more commands beyond this */
 #define OUTPUT_LIMIT (64u << 20) /* the client is dropped beyond this */
 
@@ -110,11 +111,12 @@ static bool can_take_commands(const MonitorSession *session)
     return session->open && !session->busy && session->out->len < OUTPUT_HIGH;
 }
 
+/* Reading goes on while commands wait, so that the client's end is noticed. */
 static size_t on_can_receive(void *opaque)
 {
     MonitorSession *session = opaque;
 
-    return can_take_commands(session) && session->in->len == 0 ? INPUT_CHUNK : 0;
+    return session->in->len < INPUT_HIGH ? INPUT_CHUNK : 0;
 }
 
 /* Take one step through the input. */
