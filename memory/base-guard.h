@@ -12,33 +12,39 @@
 
 #include <sys/types.h>
 
-/* Supplied by system/. All functions run on the main loop. */
+/* Supplied by system/. All functions run on the main loop; any may be NULL. */
 typedef struct MemoryControl {
     /* Hold and release the vCPUs for a moment, without any change of the run state. May nest. */
     void (*pause)(void *opaque);
     void (*resume)(void *opaque);
     /*
-     * Contents of @block at @offset (bytes) are gone, as @reason tells: stop with the run state io-error,
-     * send MEMORY_FAILURE and RAM_LOST. @file: the file at fault, may be NULL.
+     * Contents of @block at @offset (bytes) are gone, as @reason tells: stop with the run state
+     * io-error, send MEMORY_FAILURE and RAM_LOST. Called once. @file: at fault, may be NULL.
      */
     void (*lost)(void *opaque, const char *reason, RamBlock *block, uint64_t offset,
                  const char *file);
     /*
-     * A detach cannot be done for lack of memory: stop with the run state io-error before the file
-     * changes (the VM's memory is right still).
+     * The file is about to change and memory cannot be detached from it, for lack of memory or an
+     * error: stop with the run state io-error while the VM's memory is right still.
      */
     void (*no_memory)(void *opaque, const char *reason, const char *file);
-    /* RAM no longer depends on the file. @reflink: it maps a private clone of the file now. */
+    /*
+     * RAM no longer depends on the file. @reason is a name of the QAPI enum RamDetachReason: "lease-broken",
+     * "requested" or "drain". @reflink: a private clone of the file is mapped now, and increments go
+     * on as before.
+     */
     void (*detached)(void *opaque, const char *file, const char *reason, bool reflink,
                      uint64_t bytes_copied);
     void *opaque;
 } MemoryControl;
 
 /*
- * One guard per list of blocks: installs the handlers for SIGBUS and for broken leases, watches on
- * the default main context. ram_list_free() frees it.
+ * One guard per list of blocks, made at the latest by restore_ram(): installs the handlers for SIGBUS
+ * and for broken leases (SIGRTMIN + 5 and SIGIO), watches on the default main context, and opens
+ * /proc/self/pagemap. The list owns it. Only the newest guard of a process sees SIGBUS.
  */
 BaseGuard *base_guard_new(RamList *list, const MemoryControl *control, GError **errp);
+/* Called by ram_list_free(). A detach under way is given up. */
 void base_guard_free(BaseGuard *guard);
 
 /*
@@ -50,11 +56,14 @@ bool ram_list_is_lost(const RamList *list);
 /*
  * To be asked when a vCPU failed in a way that lost memory explains (EFAULT, MEMORY_FAULT, SHUTDOWN,
  * INTERNAL_ERROR): some base is shorter than its ranges. Then the loss is reported to
- * MemoryControl.lost on the main loop and true is returned. Any thread.
+ * MemoryControl.lost on the main loop and true is returned. Any thread. @reason is a constant.
  */
 bool ram_list_check_files(RamList *list, const char *reason);
 
-/* Report a lost page that the caller has seen (EFAULT, RAM that came back as MMIO). Any thread. */
+/*
+ * Report a lost page that the caller has seen (EFAULT, RAM that came back as MMIO). Any thread.
+ * @reason is a constant.
+ */
 void ram_list_report_lost(RamList *list, const char *reason, RamBlock *block, uint64_t offset);
 
 /* --- One file --- */
@@ -78,12 +87,32 @@ bool ram_base_check_identity(RamBase *base, GError **errp);
 /* The file with this device and inode is mapped by a block of the list: never write to it. */
 bool ram_list_uses_file(const RamList *list, dev_t device, ino_t inode);
 
+/* What keeps RAM right when somebody changes a file; the values are those of RamBaseGuard. */
+typedef enum BaseGuardState {
+    BASE_GUARD_NONE,
+    BASE_GUARD_LEASE,
+    BASE_GUARD_CLONE,
+    BASE_GUARD_DRAINING,
+    BASE_GUARD_DETACHED,
+} BaseGuardState;
+
+/* Of all files: the weakest one counts. */
+BaseGuardState ram_list_guard_state(const RamList *list);
+
 /* --- Detaching --- */
 
 /*
- * Make RAM independent of all files (QMP ram-detach), at once. Done = MemoryControl.detached was
- * called for each file. An error leaves everything as it was and right.
+ * Called once on the main loop; @error NULL = RAM depends on no file any more. After an error
+ * everything is as it was, and right.
  */
-bool base_guard_detach_all(BaseGuard *guard, const char *reason, GError **errp);
+typedef void (*DetachDone)(void *opaque, const GError *error);
+
+/*
+ * Make RAM independent of all files, while the guest runs (QMP ram-detach). False = could not begin
+ * (too little memory), nothing is changed and @done is not called. With nothing to do @done is
+ * called at once.
+ */
+bool base_guard_detach_all(BaseGuard *guard, const char *reason, DetachDone done, void *opaque,
+                           GError **errp);
 
 #endif

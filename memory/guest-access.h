@@ -54,6 +54,8 @@ void ram_access_begin(RamBlock *block, uint64_t offset, uint64_t len);
 void ram_access_end(RamBlock *block, uint64_t offset, uint64_t len);
 /* Claim a chunk for moving: false = an access is under way, try again later. */
 bool ram_chunk_try_claim(RamBlock *block, uint64_t chunk);
+/* Nothing is under way in the chunk at this moment. */
+bool ram_chunk_is_idle(const RamBlock *block, uint64_t chunk);
 void ram_chunk_unclaim(RamBlock *block, uint64_t chunk);
 
 #endif

@@ -47,6 +47,8 @@ typedef struct PagemapScanner PagemapScanner;
  * process. A way that is asked for and cannot work is an error.
  */
 PagemapScanner *pagemap_scanner_new(PagemapPath path, GError **errp);
+/* The same without a word in the log, for those who do not save: the best way that works. */
+PagemapScanner *pagemap_scanner_new_quiet(GError **errp);
 void pagemap_scanner_free(PagemapScanner *scanner);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PagemapScanner, pagemap_scanner_free)
 

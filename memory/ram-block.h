@@ -80,7 +80,10 @@ struct RamBlock {
      * there is zero. NULL = none ever.
      */
     ChunkMap *released;
-    uint32_t *in_flight; /* per chunk: I/O under way; see memory/guest-access.h */
+    unsigned remaps_left; /* chunks that may be remapped before the VMAs are counted again */
+    uint32_t *in_flight;  /* per chunk: accesses under way; see memory/guest-access.h */
+    GMutex access_mutex;  /* with access_cond: who waits for a chunk that is being moved */
+    GCond access_cond;
     /*
      * Read-locked by who scans the block, write-locked by who changes what backs its chunks.
      * The host address and the contents never change under it.
@@ -115,6 +118,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(RamBlock, ram_block_free)
  * was mapped there.
  */
 bool ram_block_apply_policy(RamBlock *block, uint64_t offset, uint64_t length, GError **errp);
+/* The same on memory that will become part of the block. */
+bool ram_block_apply_policy_at(RamBlock *block, void *start, uint64_t length, GError **errp);
 
 /*
  * Ask for transparent huge pages for a whole anonymous block. For a guest that starts from
