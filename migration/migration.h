@@ -57,11 +57,11 @@ typedef struct MigrationEnv {
     struct VMStateRegistry *vmstate;
     struct RunStateControl *runstate;
     struct FdStore *fds;
-    struct QapiEventSink *events;         /* NULL: events are dropped */
-    const struct MemoryControl *memory;   /* handed on to memory/restore */
-    struct AddressMap *address_map;       /* handed on to memory/restore; may be NULL */
-    const char *machine_type;             /* the name kept in the file: "pc-i440fx-8.2" */
-    bool autostart;                       /* no -S: run once an incoming migration has ended */
+    struct QapiEventSink *events;       /* NULL: events are dropped */
+    const struct MemoryControl *memory; /* handed on to memory/restore */
+    struct AddressMap *address_map;     /* handed on to memory/restore; may be NULL */
+    const char *machine_type;           /* the name kept in the file: "pc-i440fx-8.2" */
+    bool autostart;                     /* no -S: run once an incoming migration has ended */
     MigrationHooks hooks;
 } MigrationEnv;
 

@@ -1,0 +1,400 @@
+/*
+ * Loading: one incoming migration, from a snapshot file, its parents, or a stream.
+ *
+ * A thread reads and checks files and fills RAM; devices are loaded on the main loop. The guest's
+ * RAM and devices must not be touched by anybody else meanwhile.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "accel/runstate.h"
+#include "memory/restore.h"
+#include "migration/chain.h"
+#include "migration/channel.h"
+#include "migration/internal.h"
+#include "migration/job.h"
+#include "migration/ram-pages.h"
+#include "migration/section.h"
+#include "util/error.h"
+#include "util/io.h"
+#include "util/log.h"
+
+struct IncomingJob {
+    MigrationState *s;
+    JobThread thread;
+    MigrationAddress *address;
+    MigrationOptions options; /* as they were at the start */
+    bool exit_on_error;
+    int fd;         /* of a regular file, or -1 */
+    char *path;     /* of fd, if known */
+    uint64_t start; /* of the stream in fd */
+    StreamChannel *stream;
+    int cancelled;
+    uint8_t cpu_digest[MIGRATION_CPU_DIGEST_LEN];
+    /* What the thread found. */
+    SnapshotChain *chain;
+    SnapshotInfo info;
+    GByteArray *tail;
+    uint64_t restore_time_us;
+    bool ok;
+    GError *error;
+};
+
+static void job_free(IncomingJob *job)
+{
+    migration_address_free(job->address);
+    migration_options_clear(&job->options);
+    close_fd(&job->fd);
+    g_free(job->path);
+    stream_channel_free(job->stream);
+    snapshot_chain_free(job->chain);
+    g_clear_pointer(&job->tail, g_byte_array_unref);
+    g_clear_error(&job->error);
+    g_free(job);
+}
+
+/* --- In the thread --- */
+
+static bool check_cpu(const IncomingJob *job, const SnapshotInfo *info, GError **errp)
+{
+    static const uint8_t unknown[MIGRATION_CPU_DIGEST_LEN];
+
+    if (memcmp(info->cpu_digest, unknown, sizeof(unknown)) != 0 &&
+        memcmp(job->cpu_digest, unknown, sizeof(unknown)) != 0 &&
+        memcmp(info->cpu_digest, job->cpu_digest, sizeof(unknown)) != 0) {
+        error_set(errp, "the snapshot was made with another CPU (model, features or number) than "
+                        "this guest has; start it with the same -cpu and -smp on such a host");
+        return false;
+    }
+    return true;
+}
+
+static bool check_machine(const IncomingJob *job, const SnapshotFile *file, GError **errp)
+{
+    const MigrationEnv *env = &job->s->env;
+
+    if (strcmp(file->config.machine_type, env->machine_type) != 0) {
+        error_set(errp, "the snapshot is of a machine '%s', this one is '%s'",
+                  file->config.machine_type, env->machine_type);
+        return false;
+    }
+    for (guint i = 0; i < file->blocks->len; i++) {
+        const SnapshotBlock *b = g_ptr_array_index(file->blocks, i);
+        const RamBlock *ours = ram_list_find(env->ram, b->name);
+
+        if (!ours || ours->size != b->length) {
+            error_set(errp,
+                      "the snapshot has a RAM block '%s' of %" PRIu64 " bytes; this machine has "
+                      "%s of %" PRIu64 " bytes; start it with the same -m",
+                      b->name, b->length, ours ? "one" : "none", ours ? ours->size : 0);
+            return false;
+        }
+    }
+    if (file->blocks->len != ram_list_count(env->ram)) {
+        error_set(errp,
+                  "the snapshot has %u RAM blocks, this machine has %u; start it with the "
+                  "same devices",
+                  file->blocks->len, ram_list_count(env->ram));
+        return false;
+    }
+    return true;
+}
+
+static void fill_layer(const IncomingJob *job, const SnapshotFile *file, RestoreLayer *layer)
+{
+    layer->blocks = g_new0(RestoreBlock, file->blocks->len);
+    layer->n_blocks = file->blocks->len;
+    for (guint i = 0; i < file->blocks->len; i++) {
+        const SnapshotBlock *b = g_ptr_array_index(file->blocks, i);
+        RestoreBlock *to = &layer->blocks[i];
+
+        to->block = ram_list_find(job->s->env.ram, b->name);
+        to->pages_offset = b->pages_offset;
+        to->present = b->present;
+        if (b->extents) {
+            to->extents = (const RestoreExtent *)(void *)b->extents->data;
+            to->n_extents = b->extents->len;
+            to->zeros = (const RestoreExtent *)(void *)b->zeros->data;
+            to->n_zeros = b->zeros->len;
+        }
+    }
+}
+
+static bool restore_layers(IncomingJob *job, RestoreLayer *layers, GError **errp)
+{
+    const MigrationParameters *p = job->options.parameters;
+    RestoreRequest request = { .mode = (RestoreMode)p->ram_restore_mode,
+                               .fallback = p->ram_restore_fallback,
+                               .layers = layers,
+                               .n_layers = job->chain->files->len,
+                               .direct_io = p->direct_io,
+                               .hugepage_hint = job->options.hugepage_hint };
+    int64_t start = g_get_monotonic_time();
+
+    if (job->options.capabilities[MIGRATION_CAPABILITY_MULTIFD]) {
+        request.threads = p->multifd_channels;
+    }
+    for (size_t i = 0; i < request.n_layers; i++) {
+        const SnapshotFile *file = g_ptr_array_index(job->chain->files, i);
+
+        layers[i].base = ram_base_open(file->fd, file->path, &file->info.uuid, errp);
+        if (!layers[i].base) {
+            return false;
+        }
+        fill_layer(job, file, &layers[i]);
+    }
+    if (!restore_ram(job->s->env.ram, &request, job->s->env.memory, errp)) {
+        return false;
+    }
+    job->restore_time_us = g_get_monotonic_time() - start;
+    return true;
+}
+
+static bool load_file(IncomingJob *job, SnapshotFile *tip, GError **errp)
+{
+    g_autofree RestoreLayer *layers = NULL;
+    size_t n;
+    bool ok;
+
+    if (!check_machine(job, tip, errp) || !check_cpu(job, &tip->info, errp)) {
+        snapshot_file_free(tip);
+        return false;
+    }
+    job->chain =
+        snapshot_chain_open(tip, job->options.parameters->ram_parent, job->s->env.fds, errp);
+    if (!job->chain) {
+        return false;
+    }
+    n = job->chain->files->len;
+    layers = g_new0(RestoreLayer, n);
+    ok = restore_layers(job, layers, errp);
+    for (size_t i = 0; i < n; i++) {
+        g_clear_pointer(&layers[i].base, ram_base_unref);
+        g_free(layers[i].blocks);
+    }
+    job->info = tip->info;
+    job->tail = g_byte_array_ref(tip->tail);
+    return ok;
+}
+
+static bool load_stream(IncomingJob *job, GError **errp)
+{
+    RamPagesRead r = { .fd = job->stream->fd,
+                       .ram = job->s->env.ram,
+                       .cancelled = &job->cancelled,
+                       .machine_type = job->s->env.machine_type };
+    bool ok;
+
+    if (job->options.parameters->ram_restore_mode == RAM_RESTORE_MODE_COPY_ON_WRITE &&
+        !job->options.parameters->ram_restore_fallback) {
+        error_set(errp, "ram-restore-mode=copy-on-write needs a regular file with fixed offsets, "
+                        "and this is a sequential stream");
+        return false;
+    }
+    ok = ram_pages_read(&r, errp) && check_cpu(job, &r.info, errp) &&
+         stream_channel_close(job->stream, errp);
+    stream_config_clear(&r.config);
+    job->info = r.info;
+    job->tail = r.tail;
+    return ok;
+}
+
+static bool load_any(IncomingJob *job, GError **errp)
+{
+    SnapshotFile *tip;
+
+    if (job->fd < 0) {
+        if (!job->stream) {
+            job->stream = stream_channel_open_input(job->address, &job->cancelled, errp);
+        }
+        return job->stream && load_stream(job, errp);
+    }
+    tip = snapshot_file_probe(dup(job->fd), job->path, job->start, errp);
+    if (!tip) {
+        return false;
+    }
+    if (tip->kind != SNAPSHOT_SEQUENTIAL) {
+        return load_file(job, tip, errp);
+    }
+    snapshot_file_free(tip);
+    if (lseek(job->fd, job->start, SEEK_SET) < 0) {
+        error_set_errno(errp, errno, "cannot go to the start of the stream");
+        return false;
+    }
+    job->stream = stream_channel_new(g_steal_fd(&job->fd));
+    return load_stream(job, errp);
+}
+
+static void incoming_thread(void *opaque)
+{
+    IncomingJob *job = opaque;
+
+    job->ok = load_any(job, &job->error);
+    log_printf(LOG_STARTUP, "incoming_ram: us=%" PRIu64, job->restore_time_us);
+}
+
+/* --- On the main loop: the end --- */
+
+static bool load_devices(IncomingJob *job, GError **errp)
+{
+    MigrationState *s = job->s;
+    const MigrationHooks *hooks = &s->env.hooks;
+    ByteReader in = byte_reader_init(job->tail->data, job->tail->len);
+
+    return (!hooks->before_load || hooks->before_load(hooks->opaque, errp)) &&
+           sections_load(s->env.vmstate, &in, errp) &&
+           (!hooks->after_load || hooks->after_load(hooks->opaque, errp));
+}
+
+static void keep_origin(IncomingJob *job)
+{
+    SnapshotOrigin *origin = &job->s->origin;
+
+    g_free(origin->path);
+    *origin = (SnapshotOrigin){
+        .known = true, .info = job->info, .path = g_strdup(job->path), .start = job->start
+    };
+    job->s->restore_time_us = job->restore_time_us;
+    job->s->restore_requested = (RestoreMode)job->options.parameters->ram_restore_mode;
+}
+
+/* As the guest was when it was saved; -S keeps it paused. */
+static bool enter_run_state(MigrationState *s, GError **errp)
+{
+    const char *saved = (const char *)s->global.runstate;
+    bool was_running = strcmp(saved, run_state_str(RUN_STATE_RUNNING)) == 0;
+
+    runstate_set(s->env.runstate, RUN_STATE_PAUSED);
+    return !was_running || !s->env.autostart || runstate_start(s->env.runstate, errp);
+}
+
+static void finish(IncomingJob *job, bool ok)
+{
+    MigrationState *s = job->s;
+    const MigrationHooks *hooks = &s->env.hooks;
+
+    s->report.ended_us = g_get_monotonic_time();
+    s->incoming = NULL;
+    if (ok) {
+        s->incoming_pending = false;
+    } else {
+        s->report.error = g_strdup(job->error->message);
+        error_report("cannot load the state of the guest: %s", job->error->message);
+    }
+    migration_set_status(s, ok ? MIGRATION_STATUS_COMPLETED : MIGRATION_STATUS_FAILED);
+    if (hooks->incoming_done) {
+        hooks->incoming_done(hooks->opaque, ok ? NULL : job->error, job->exit_on_error);
+    }
+}
+
+static void incoming_end(void *opaque)
+{
+    IncomingJob *job = opaque;
+    bool ok = job->ok;
+
+    job_thread_join(&job->thread);
+    ok = ok && load_devices(job, &job->error);
+    if (ok) {
+        keep_origin(job);
+        ok = enter_run_state(job->s, &job->error);
+    }
+    finish(job, ok);
+    job_free(job);
+}
+
+void incoming_abandon(IncomingJob *job)
+{
+    g_atomic_int_set(&job->cancelled, 1);
+    job_thread_abandon(&job->thread);
+    job->s->incoming = NULL;
+    job_free(job);
+}
+
+/* --- On the main loop: the beginning --- */
+
+/* The name of an open file, to find its parents beside it and to tell people. */
+static char *path_of_fd(int fd)
+{
+    g_autofree char *self = g_strdup_printf("/proc/self/fd/%d", fd);
+    g_autofree char *path = g_file_read_link(self, NULL);
+
+    return path && g_path_is_absolute(path) && access(path, F_OK) == 0 ? g_steal_pointer(&path)
+                                                                       : NULL;
+}
+
+/* Regular files are loaded by offset, everything else as a stream. */
+static bool use_fd(IncomingJob *job, int fd, bool at_position, GError **errp)
+{
+    g_auto(FdHandle) owned = fd;
+    struct stat st;
+    off_t pos;
+
+    if (fstat(fd, &st) < 0) {
+        error_set_errno(errp, errno, "cannot look at '%s'", job->address->name);
+        return false;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        job->stream = stream_channel_new(g_steal_fd(&owned));
+        return true;
+    }
+    pos = lseek(fd, 0, SEEK_CUR);
+    if (at_position && pos < 0) {
+        error_set_errno(errp, errno, "cannot find the position of '%s'", job->address->name);
+        return false;
+    }
+    job->start = at_position ? (uint64_t)pos : job->address->offset;
+    job->path = path_of_fd(fd);
+    job->fd = g_steal_fd(&owned);
+    return true;
+}
+
+static bool open_source(IncomingJob *job, GError **errp)
+{
+    FdStore *fds = job->s->env.fds;
+    int fd;
+
+    switch (job->address->kind) {
+    case CHANNEL_FILE:
+        fd = fd_store_open(fds, job->address->name, O_RDONLY, 0, errp);
+        return fd >= 0 && use_fd(job, fd, false, errp);
+    case CHANNEL_FD:
+        fd = fd_store_get_param(fds, job->address->name, errp);
+        return fd >= 0 && use_fd(job, fd, true, errp);
+    default:
+        return true;
+    }
+}
+
+bool incoming_start(MigrationState *s, const char *uri, bool exit_on_error, GError **errp)
+{
+    const MigrationHooks *hooks = &s->env.hooks;
+    MigrationAddress *address = migration_address_parse(uri, errp);
+    IncomingJob *job;
+
+    if (!address) {
+        return false;
+    }
+    job = g_new0(IncomingJob, 1);
+    job->s = s;
+    job->address = address;
+    job->fd = -1;
+    job->exit_on_error = exit_on_error;
+    migration_options_copy(&job->options, &s->options);
+    if ((hooks->cpu_digest && !hooks->cpu_digest(hooks->opaque, job->cpu_digest, errp)) ||
+        !open_source(job, errp)) {
+        job_free(job);
+        return false;
+    }
+    migration_begin(s, false);
+    s->incoming = job;
+    migration_set_status(s, MIGRATION_STATUS_SETUP);
+    migration_set_status(s, MIGRATION_STATUS_ACTIVE);
+    job_thread_start(&job->thread, "incoming", incoming_thread, incoming_end, job);
+    return true;
+}

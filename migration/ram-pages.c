@@ -1,0 +1,265 @@
+/*
+ * A sequential stream, written: RAM as a run of pages, for pipes and sockets.
+ *
+ * Each page has a 64-bit word in front, its offset and flags, and the name of its block if that is
+ * another one than before. The words are collected in a buffer and go out together with the pages,
+ * which are not copied.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "migration/ram-pages.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "memory/base-guard.h"
+#include "migration/base-data.h"
+#include "migration/zero-page.h"
+#include "util/crc32c.h"
+#include "util/error.h"
+#include "util/io.h"
+
+#define BATCH_PAGES 256
+#define POLL_MS 50
+
+typedef struct PageStream {
+    const RamPagesWrite *w;
+    uint64_t length; /* bytes put so far */
+    uint32_t crc;
+    const RamBlock *last; /* that the last word named */
+    GByteArray *words;    /* what is not a page, of the batch */
+    struct iovec iov[2 * BATCH_PAGES + 1];
+    int n_iov;
+    guint word_start; /* of the words not yet in iov */
+    uint64_t batch_bytes;
+} PageStream;
+
+/* --- Output --- */
+
+static bool wait_writable(PageStream *s, GError **errp)
+{
+    struct pollfd p = { .fd = s->w->fd, .events = POLLOUT };
+
+    if (poll(&p, 1, POLL_MS) < 0 && errno != EINTR) {
+        error_set_errno(errp, errno, "cannot wait for the stream");
+        return false;
+    }
+    return transfer_control_check(s->w->control, errp);
+}
+
+static void advance(struct iovec **iov, int *n, size_t done)
+{
+    while (*n && done >= (*iov)->iov_len) {
+        done -= (*iov)->iov_len;
+        (*iov)++;
+        (*n)--;
+    }
+    if (*n) {
+        (*iov)->iov_base = (char *)(*iov)->iov_base + done;
+        (*iov)->iov_len -= done;
+    }
+}
+
+static bool write_iov(PageStream *s, struct iovec *iov, int n, GError **errp)
+{
+    while (n) {
+        ssize_t done = writev(s->w->fd, iov, MIN(n, 1024));
+
+        if (done >= 0) {
+            transfer_count(&s->w->control->written_bytes, done);
+            advance(&iov, &n, done);
+        } else if (errno == EAGAIN) {
+            if (!wait_writable(s, errp)) {
+                return false;
+            }
+        } else if (errno != EINTR) {
+            error_set_errno(errp, errno, "cannot write the migration stream%s",
+                            errno == EPIPE ? " (its reader has left)" : "");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Words put since the last page become an element; they must not move any more. */
+static void seal_words(PageStream *s)
+{
+    guint len = s->words->len - s->word_start;
+
+    if (len) {
+        s->iov[s->n_iov++] =
+            (struct iovec){ .iov_base = s->words->data + s->word_start, .iov_len = len };
+        s->crc = crc32c(s->crc, s->words->data + s->word_start, len);
+        s->word_start = s->words->len;
+        s->batch_bytes += len;
+    }
+}
+
+static bool flush(PageStream *s, GError **errp)
+{
+    bool ok;
+
+    seal_words(s);
+    ok = transfer_control_wait(s->w->control, s->batch_bytes, errp) &&
+         write_iov(s, s->iov, s->n_iov, errp);
+    s->length += s->batch_bytes;
+    s->batch_bytes = 0;
+    s->n_iov = 0;
+    s->word_start = 0;
+    g_byte_array_set_size(s->words, 0);
+    return ok;
+}
+
+/* --- Pages --- */
+
+static void put_word(PageStream *s, const RamBlock *block, uint64_t offset, unsigned flag)
+{
+    bool same = s->last == block;
+
+    byte_array_put_be64(s->words, offset | flag | (same ? RAM_FLAG_CONTINUE : 0));
+    if (!same) {
+        byte_array_put_counted_string(s->words, block->name);
+        s->last = block;
+    }
+}
+
+static bool put_page(PageStream *s, RamBlock *block, uint64_t offset, GError **errp)
+{
+    uint8_t *page = block->host + offset;
+
+    if (page_is_zero(page)) {
+        put_word(s, block, offset, RAM_FLAG_ZERO);
+        byte_array_put_u8(s->words, 0);
+        transfer_count(&s->w->control->zero_pages, 1);
+    } else {
+        put_word(s, block, offset, RAM_FLAG_PAGE);
+        seal_words(s);
+        s->iov[s->n_iov++] = (struct iovec){ .iov_base = page, .iov_len = STREAM_PAGE_SIZE };
+        s->batch_bytes += STREAM_PAGE_SIZE;
+        transfer_count(&s->w->control->normal_pages, 1);
+    }
+    /* The array was made large enough for a batch: elements of iov stay valid. */
+    return s->n_iov + 2 < (int)G_N_ELEMENTS(s->iov) && s->words->len < BATCH_PAGES * 256
+               ? true
+               : flush(s, errp);
+}
+
+static bool put_run(PageStream *s, RamBlock *block, uint64_t from, uint64_t to, GError **errp)
+{
+    for (; from < to; from += STREAM_PAGE_SIZE) {
+        if (!put_page(s, block, from, errp)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Unchanged pages, from the mapping; holes of the base are left out. */
+static bool put_unchanged(PageStream *s, RamBlock *block, uint64_t from, uint64_t to, GError **errp)
+{
+    while (from < to) {
+        BaseRun run;
+        bool more;
+
+        g_rw_lock_reader_lock(&block->layout);
+        more = base_data_next(block, from, to, &run);
+        g_rw_lock_reader_unlock(&block->layout);
+        if (!more) {
+            break;
+        }
+        if (!put_run(s, block, run.from, run.to, errp)) {
+            return false;
+        }
+        from = run.to;
+    }
+    return true;
+}
+
+static bool put_block(PageStream *s, const RamPlanBlock *plan, GError **errp)
+{
+    uint64_t pos = 0;
+
+    for (guint i = 0; i <= plan->ranges->len; i++) {
+        PageRange end = { .offset = plan->block->size };
+        const PageRange *r =
+            i < plan->ranges->len ? &g_array_index(plan->ranges, PageRange, i) : &end;
+
+        if (!put_unchanged(s, plan->block, pos, r->offset, errp) ||
+            (r->kind == PAGE_DATA &&
+             !put_run(s, plan->block, r->offset, r->offset + r->length, errp))) {
+            return false;
+        }
+        pos = r->offset + r->length;
+        __atomic_store_n(&s->w->control->done_bytes,
+                         MIN(s->w->control->total_bytes, s->w->control->done_bytes + r->length),
+                         __ATOMIC_RELAXED);
+    }
+    return true;
+}
+
+/* --- The parts of the stream --- */
+
+static void put_start(PageStream *s, const CapturedState *state)
+{
+    const RamPlan *plan = s->w->plan;
+
+    stream_put_header(s->words, &state->config);
+    stream_put_section(s->words, STREAM_SECTION_START, STREAM_SECTION_ID_RAM, RAM_SECTION_NAME, 0,
+                       RAM_SECTION_VERSION);
+    byte_array_put_be64(s->words, plan->total | RAM_FLAG_MEM_SIZE);
+    for (unsigned i = 0; i < plan->n_blocks; i++) {
+        byte_array_put_counted_string(s->words, plan->blocks[i].block->name);
+        byte_array_put_be64(s->words, plan->blocks[i].block->size);
+    }
+    byte_array_put_be64(s->words, RAM_FLAG_EOS);
+    stream_put_footer(s->words, STREAM_SECTION_ID_RAM);
+}
+
+static bool put_pages(PageStream *s, GError **errp)
+{
+    stream_put_section_more(s->words, STREAM_SECTION_END, STREAM_SECTION_ID_RAM);
+    for (unsigned i = 0; i < s->w->plan->n_blocks; i++) {
+        if (!put_block(s, &s->w->plan->blocks[i], errp)) {
+            return false;
+        }
+    }
+    byte_array_put_be64(s->words, RAM_FLAG_EOS);
+    stream_put_footer(s->words, STREAM_SECTION_ID_RAM);
+    return flush(s, errp);
+}
+
+/* Everything after RAM is known: its length and checksum stand in front of it. */
+static bool put_tail(PageStream *s, CapturedState *state, GError **errp)
+{
+    g_autoptr(GByteArray) tail = g_byte_array_new();
+    struct iovec iov;
+
+    captured_state_put(state, tail, s->length, s->crc);
+    iov = (struct iovec){ .iov_base = tail->data, .iov_len = tail->len };
+    return write_iov(s, &iov, 1, errp);
+}
+
+bool ram_pages_write(const RamPagesWrite *w, CapturedState *state, GError **errp)
+{
+    g_autofree PageStream *s = g_new0(PageStream, 1);
+    bool ok;
+
+    if (!fd_set_nonblocking(w->fd, true, errp)) {
+        return false;
+    }
+    s->w = w;
+    /* Never grows while elements of iov point into it: a batch has at most this. */
+    s->words = g_byte_array_sized_new(BATCH_PAGES * 512);
+    put_start(s, state);
+    ok = flush(s, errp) && put_pages(s, errp);
+    if (ok && ram_list_is_lost(w->ram)) {
+        error_set(errp, "guest memory was lost while it was being saved: the file that it is "
+                        "mapped from was truncated or cannot be read");
+        ok = false;
+    }
+    ok = ok && put_tail(s, state, errp);
+    g_byte_array_unref(s->words);
+    return ok;
+}

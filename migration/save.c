@@ -1,0 +1,343 @@
+/*
+ * Saving: one outgoing migration from the command to its end.
+ *
+ * The order matters. The guest is stopped and quiet, device and vCPU state goes to a buffer, then RAM
+ * is scanned and written with nothing touching a vCPU in between, then the buffer is appended and
+ * the file published. On failure everything is as before and the guest runs again if it ran.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "migration/save.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "accel/runstate.h"
+#include "memory/base-guard.h"
+#include "migration/internal.h"
+#include "migration/parent.h"
+#include "migration/ram-pages.h"
+#include "migration/section.h"
+#include "qapi/qapi-events.h"
+#include "util/error.h"
+#include "util/json.h"
+
+/* --- On the main loop: stopping the guest and reading its devices --- */
+
+static void put_global_state(MigrationState *s, RunState state)
+{
+    const char *name = run_state_str(state);
+
+    memset(&s->global, 0, sizeof(s->global));
+    s->global.size = strlen(name) + 1;
+    g_strlcpy((char *)s->global.runstate, name, sizeof(s->global.runstate));
+}
+
+static void stop_guest(SaveJob *job)
+{
+    MigrationState *s = job->s;
+
+    job->old_state = runstate_get(s->env.runstate);
+    job->was_running = runstate_is_running(s->env.runstate);
+    put_global_state(s, job->old_state);
+    s->report.stopped_us = g_get_monotonic_time();
+    runstate_stop(s->env.runstate, RUN_STATE_FINISH_MIGRATE);
+    job->stopped = true;
+}
+
+/* The JSON description that ends the stream; devices are added by sections_save(). */
+static json_object *new_description(CapturedState *state, json_object **ret_devices)
+{
+    json_object *desc = json_object_new_object();
+
+    *ret_devices = json_object_new_array();
+    json_object_object_add(desc, "configuration", stream_describe_config(&state->config));
+    json_add_uint(desc, "page_size", STREAM_PAGE_SIZE);
+    json_object_object_add(desc, "devices", *ret_devices);
+    return desc;
+}
+
+static bool capture_info(SaveJob *job, GError **errp)
+{
+    const MigrationHooks *hooks = &job->s->env.hooks;
+    SnapshotInfo *info = &job->state.info;
+
+    snapshot_info_init(info);
+    if (job->incremental) {
+        info->parent_uuid = job->parent.uuid;
+        info->parent_length = job->parent.length;
+        info->sequence = job->s->origin.info.sequence + 1;
+    }
+    return !hooks->cpu_digest || hooks->cpu_digest(hooks->opaque, info->cpu_digest, errp);
+}
+
+static void capture_devices(SaveJob *job)
+{
+    json_object *devices;
+
+    job->state.description = new_description(&job->state, &devices);
+    json_object_array_add(devices, snapshot_info_describe(&job->state.info));
+    job->state.devices = g_byte_array_new();
+    sections_save(job->s->env.vmstate, job->state.devices, devices);
+}
+
+static void capture(void *opaque)
+{
+    SaveJob *job = opaque;
+    MigrationState *s = job->s;
+    const MigrationHooks *hooks = &s->env.hooks;
+
+    migration_set_status(s, MIGRATION_STATUS_ACTIVE);
+    if (s->options.capabilities[MIGRATION_CAPABILITY_EVENTS]) {
+        qapi_event_send_migration_pass(s->env.events, 1);
+    }
+    stop_guest(job);
+    if (hooks->quiesce && !hooks->quiesce(hooks->opaque, &job->error)) {
+        return;
+    }
+    job->state.config.machine_type = g_strdup(s->env.machine_type);
+    job->state.config.mapped_ram = job->target && !job->incremental;
+    if (!capture_info(job, &job->error)) {
+        return;
+    }
+    s->capturing = true;
+    capture_devices(job);
+    s->report.captured_us = g_get_monotonic_time();
+    job->captured = true;
+}
+
+/* --- In the thread: RAM and the file --- */
+
+static bool write_file(SaveJob *job, GError **errp)
+{
+    SnapshotWrite w = { .target = job->target,
+                        .ram = job->s->env.ram,
+                        .plan = &job->plan,
+                        .control = &job->control,
+                        .threads = job->threads,
+                        .reflink = true };
+
+    return snapshot_write(&w, &job->state, job->incremental ? &job->parent : NULL, errp) &&
+           (!job->incremental || parent_check_unchanged(job->s->env.ram, errp)) &&
+           publish_commit(job->target, errp);
+}
+
+static bool write_stream(SaveJob *job, GError **errp)
+{
+    RamPagesWrite w = {
+        .fd = job->stream->fd, .ram = job->s->env.ram, .plan = &job->plan, .control = &job->control
+    };
+
+    return ram_pages_write(&w, &job->state, errp) && stream_channel_close(job->stream, errp);
+}
+
+static bool connect_stream(SaveJob *job, GError **errp)
+{
+    if (!job->target && !job->stream) {
+        job->stream = stream_channel_open_output(job->address, &job->control.cancelled, errp);
+    }
+    return job->target || job->stream;
+}
+
+static bool save_all(SaveJob *job, GError **errp)
+{
+    if (!connect_stream(job, errp) || !transfer_control_check(&job->control, errp)) {
+        return false;
+    }
+    if (!job_call_main(&job->thread, capture, job)) {
+        error_set(errp, "the program ends");
+        return false;
+    }
+    if (!job->captured) {
+        return false;
+    }
+    if (!ram_plan_scan(&job->plan, job->s->env.ram, job->s->scanner, errp)) {
+        return false;
+    }
+    job->control.total_bytes = job->plan.total;
+    __atomic_store_n(&job->scanned, true, __ATOMIC_RELEASE);
+    return job->target ? write_file(job, errp) : write_stream(job, errp);
+}
+
+static void save_thread(void *opaque)
+{
+    SaveJob *job = opaque;
+
+    job->ok = save_all(job, &job->error);
+    /* Close what is half written before anybody is told that it failed. */
+    g_clear_pointer(&job->target, publish_free);
+    g_clear_pointer(&job->stream, stream_channel_free);
+}
+
+/* --- On the main loop: the end --- */
+
+static void restore_run_state(SaveJob *job)
+{
+    RunStateControl *rs = job->s->env.runstate;
+    g_autoptr(GError) err = NULL;
+
+    /* Somebody else stopped it for good meanwhile (a lost page, a shutdown): leave it so. */
+    if (runstate_get(rs) != RUN_STATE_FINISH_MIGRATE) {
+        return;
+    }
+    if (!job->was_running) {
+        runstate_set(rs, job->old_state);
+    } else if (!runstate_start(rs, &err)) {
+        warn_report("cannot let the guest run again after the migration: %s", err->message);
+    }
+}
+
+static void resume_after_save(SaveJob *job)
+{
+    const MigrationHooks *hooks = &job->s->env.hooks;
+
+    if (!job->stopped) {
+        return;
+    }
+    if (hooks->unquiesce) {
+        hooks->unquiesce(hooks->opaque);
+    }
+    if (!job->ok) {
+        restore_run_state(job);
+    } else if (runstate_get(job->s->env.runstate) == RUN_STATE_FINISH_MIGRATE) {
+        runstate_set(job->s->env.runstate, RUN_STATE_POSTMIGRATE);
+    }
+}
+
+static void job_free(SaveJob *job)
+{
+    migration_address_free(job->address);
+    publish_free(job->target);
+    stream_channel_free(job->stream);
+    captured_state_clear(&job->state);
+    snapshot_parent_clear(&job->parent);
+    ram_plan_clear(&job->plan);
+    transfer_control_clear(&job->control);
+    g_clear_error(&job->error);
+    g_free(job);
+}
+
+static void save_end(void *opaque)
+{
+    SaveJob *job = opaque;
+    MigrationState *s = job->s;
+    bool cancelled = g_atomic_int_get(&job->control.cancelled);
+
+    job_thread_join(&job->thread);
+    s->capturing = false;
+    s->report.ended_us = g_get_monotonic_time();
+    save_update_report(job, &s->report);
+    s->save = NULL;
+    resume_after_save(job);
+    if (job->ok) {
+        migration_set_status(s, MIGRATION_STATUS_COMPLETED);
+    } else if (cancelled) {
+        migration_set_status(s, MIGRATION_STATUS_CANCELLED);
+    } else {
+        s->report.error = g_strdup(job->error ? job->error->message : "unknown error");
+        error_report("cannot save the state of the guest: %s", s->report.error);
+        migration_set_status(s, MIGRATION_STATUS_FAILED);
+    }
+    job_free(job);
+}
+
+void save_update_report(const SaveJob *job, MigrationReport *report)
+{
+    const TransferControl *c = &job->control;
+
+    report->have_ram = true;
+    report->ram_total = ram_list_total(job->s->env.ram);
+    report->done_bytes = transfer_read(&c->done_bytes);
+    report->written_bytes = transfer_read(&c->written_bytes);
+    report->normal_pages = transfer_read(&c->normal_pages);
+    report->zero_pages = transfer_read(&c->zero_pages);
+    report->multifd = job->threads > 1;
+    if (__atomic_load_n(&job->scanned, __ATOMIC_ACQUIRE)) {
+        report->scan = job->plan.stats;
+        report->total_bytes = c->total_bytes;
+    } else {
+        report->total_bytes = report->ram_total;
+    }
+}
+
+void save_set_bandwidth(SaveJob *job, uint64_t bytes_per_second)
+{
+    transfer_control_set_limit(&job->control, bytes_per_second);
+}
+
+void save_cancel(SaveJob *job)
+{
+    transfer_control_cancel(&job->control);
+}
+
+void save_abandon(SaveJob *job)
+{
+    save_cancel(job);
+    job_thread_abandon(&job->thread);
+    job->s->save = NULL;
+    job_free(job);
+}
+
+/* --- On the main loop: the beginning --- */
+
+static bool check_idle(MigrationState *s, GError **errp)
+{
+    if (s->save) {
+        error_set(errp, "a migration is running already; wait for its end or use migrate_cancel");
+        return false;
+    }
+    if (s->incoming || s->incoming_pending) {
+        error_set(errp, "the guest is waiting for an incoming migration");
+        return false;
+    }
+    if (s->blockers->len) {
+        error_set(errp, "migration is blocked: %s", blocker_reason(s, 0));
+        return false;
+    }
+    if (ram_list_is_lost(s->env.ram)) {
+        error_set(errp, "guest memory was lost with the file it was mapped from; it cannot be "
+                        "saved");
+        return false;
+    }
+    return true;
+}
+
+static SaveJob *job_new(MigrationState *s, MigrationAddress *address)
+{
+    SaveJob *job = g_new0(SaveJob, 1);
+    const MigrationParameters *p = s->options.parameters;
+
+    job->s = s;
+    job->address = address;
+    job->incremental = p->ram_save_mode == RAM_SAVE_MODE_INCREMENTAL;
+    job->threads = migration_options_threads(&s->options);
+    transfer_control_init(&job->control, p->max_bandwidth);
+    return job;
+}
+
+bool save_start(MigrationState *s, const char *uri, GError **errp)
+{
+    MigrationAddress *address;
+    SaveJob *job;
+
+    if (!check_idle(s, errp)) {
+        return false;
+    }
+    address = migration_address_parse(uri, errp);
+    if (!address) {
+        return false;
+    }
+    job = job_new(s, address);
+    if (!save_open_target(job, errp)) {
+        job_free(job);
+        return false;
+    }
+    migration_begin(s, true);
+    s->report.scan_path = qapi_enum_find(&qapi_type_RamScan, pagemap_scanner_name(s->scanner));
+    s->save = job;
+    migration_set_status(s, MIGRATION_STATUS_SETUP);
+    job_thread_start(&job->thread, "migration", save_thread, save_end, job);
+    return true;
+}

@@ -1,0 +1,75 @@
+/*
+ * A snapshot in a regular file: checked and taken apart into what it promises, nothing restored.
+ *
+ * Every byte outside the page data is verified when the file is opened: form, lengths, padding and
+ * checksum. Page data is not read.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef COWBIRD_MIGRATION_SNAPSHOT_FILE_H
+#define COWBIRD_MIGRATION_SNAPSHOT_FILE_H
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "memory/restore.h"
+#include "migration/ram-delta.h"
+#include "migration/snapshot-info.h"
+#include "migration/stream.h"
+
+typedef enum SnapshotKind {
+    SNAPSHOT_FULL,        /* RAM at fixed offsets */
+    SNAPSHOT_INCREMENTAL, /* packed pages over a parent */
+    SNAPSHOT_SEQUENTIAL,  /* a stream that happens to be in a file; only its kind can be told */
+} SnapshotKind;
+
+/* Longer RAM blocks are refused, so that sums of offsets cannot overflow. */
+#define SNAPSHOT_BLOCK_MAX (UINT64_C(1) << 48)
+
+/* Of a full snapshot `present` and pages_offset count, of an incremental one the extents. */
+typedef struct SnapshotBlock {
+    char *name;
+    uint64_t length;
+    uint64_t pages_offset;  /* absolute file offset of the first page */
+    unsigned long *present; /* one bit a page, little-endian words */
+    GArray *extents;        /* of RestoreExtent, ascending */
+    GArray *zeros;          /* of RestoreExtent without file_offset, ascending */
+} SnapshotBlock;
+
+typedef struct SnapshotFile {
+    int fd;     /* owned, readable */
+    char *path; /* NULL: unknown */
+    uint64_t start;
+    uint64_t end; /* first byte after the stream */
+    SnapshotKind kind;
+    StreamConfig config;
+    SnapshotInfo info;
+    SnapshotParent parent; /* of an incremental one */
+    GPtrArray *blocks;     /* of SnapshotBlock */
+    GByteArray *tail;      /* sections of the devices, EOF, description */
+} SnapshotFile;
+
+/*
+ * Takes ownership of fd, also on failure. start: where the stream begins. path may be NULL and is
+ * told in errors and used to find parents.
+ */
+SnapshotFile *snapshot_file_open(int fd, const char *path, uint64_t start, GError **errp);
+
+/* The same, but a stream of kind SNAPSHOT_SEQUENTIAL is a success without any contents. */
+SnapshotFile *snapshot_file_probe(int fd, const char *path, uint64_t start, GError **errp);
+
+void snapshot_file_free(SnapshotFile *file);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnapshotFile, snapshot_file_free)
+
+/* NULL: no such block. */
+SnapshotBlock *snapshot_file_block(const SnapshotFile *file, const char *name);
+uint64_t snapshot_file_ram_size(const SnapshotFile *file);
+const char *snapshot_kind_name(SnapshotKind kind);
+
+static inline uint64_t snapshot_block_pages(const SnapshotBlock *block)
+{
+    return block->length / STREAM_PAGE_SIZE;
+}
+
+#endif
