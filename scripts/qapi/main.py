@@ -31,7 +31,7 @@ def main(args):
             print('\n'.join(parser.files(args[1])))
             return 0
         schema = Schema(parser.parse(args[0]))
-    except (parser.SchemaError, OSError) as error:
+    except (parser.SchemaError, OSError, UnicodeDecodeError) as error:
         print(error, file=sys.stderr)
         return 1
     for name, emit in OUTPUTS.items():
