@@ -287,7 +287,7 @@ static void test_bool_words(void)
 static void test_enum(void)
 {
     g_autoptr(GError) error = NULL;
-    RunState state;
+    RunState state = RUN_STATE__MAX;
 
     g_assert_cmpstr(run_state_str(RUN_STATE_IO_ERROR), ==, "io-error");
     g_assert_cmpstr(run_state_str(RUN_STATE__MAX), ==, "?");
