@@ -24,24 +24,28 @@ class QmpClosed(Exception):
 class Qmp:
     """One connection. Events that arrive are kept in the list `events` until they are taken."""
 
-    def __init__(self, path, timeout=30, alive=lambda: True):
-        """Connect to the socket at path, waiting for it to appear while alive() is true."""
-        end = time.monotonic() + timeout
-        while True:
-            self.sock = socket.socket(socket.AF_UNIX)
-            try:
-                self.sock.connect(os.fspath(path))
-                break
-            except OSError:
-                self.sock.close()
-                if time.monotonic() > end or not alive():
-                    raise
-                time.sleep(0.002)
+    def __init__(self, path, timeout=30, alive=lambda: True, sock=None):
+        """Connect to the socket at path, waiting for it to appear while alive() is true; or use sock, already connected."""
+        self.sock = sock if sock is not None else self._connect(path, timeout, alive)
         self.buffer = b''
         self.events = []
         self.timeout = timeout
         self.greeting = self._read(time.monotonic() + timeout)
         self.command('qmp_capabilities')
+
+    @staticmethod
+    def _connect(path, timeout, alive):
+        end = time.monotonic() + timeout
+        while True:
+            sock = socket.socket(socket.AF_UNIX)
+            try:
+                sock.connect(os.fspath(path))
+                return sock
+            except OSError:
+                sock.close()
+                if time.monotonic() > end or not alive():
+                    raise
+                time.sleep(0.002)
 
     def close(self):
         self.sock.close()
