@@ -264,7 +264,7 @@ static bool read_keyval_element(const VisitMode *mode, const QapiType *element, 
     return true;
 }
 
-/* Elements from an array, from { "0": ..., "1": ... }, or from the only element itself. */
+/* Elements from an array, or from the only element itself. */
 static bool read_elements(const VisitMode *mode, const QapiType *type, json_object *json,
                           const VisitPath *path, void *list, GError **errp)
 {

@@ -21,9 +21,8 @@
 void *qapi_from_json(const QapiType *type, json_object *json, GError **errp);
 
 /*
- * The same from util/keyval.h: numbers ("0x10"), sizes ("2G"), and booleans ("on", "off") may be
- * strings, a list may be an object with the keys "0", "1", ... or its only element; a list of
- * integers may have ranges ("0-3") as elements.
+ * The same from util/keyval.h: numbers ("0x10"), sizes ("2G") and booleans ("on", "off") may be
+ * strings; a list of one may be its element alone; a list of integers may have ranges ("0-3").
  */
 void *qapi_from_keyval(const QapiType *type, json_object *json, GError **errp);
 
