@@ -6,6 +6,7 @@
 #include "hw/i386/machine.h"
 
 #include "hw/i386/boot-setup.h"
+#include "hw/pci/pam.h"
 #include "hw/timer/clock.h"
 #include "memory/address-map.h"
 #include "util/error.h"
@@ -34,15 +35,28 @@ static bool check_ram(const Machine *m, GError **errp)
     return true;
 }
 
-/* Everything but the window of the VGA frame buffer is RAM; i440FX may close parts of 768 KiB to 1 MiB. */
+/*
+ * Everything but the window of the VGA frame buffer is RAM. 768 KiB to 1 MiB are a range of their own, which host
+ * bridges can close in parts (hw/pci/pam.h), so that the rest never changes under a running guest.
+ */
 static bool lay_out_ram(Machine *m, GError **errp)
 {
-    const uint64_t high = PC_VGA_BASE + PC_VGA_SIZE;
+    const struct {
+        uint64_t base, offset, size;
+    } parts[] = {
+        { 0, 0, PC_VGA_BASE },
+        { PAM_BASE, PAM_BASE, PAM_SIZE },
+        { 1 * MiB, 1 * MiB, m->below_4g - 1 * MiB },
+        { PC_HOLE_4G, m->below_4g, m->above_4g },
+    };
 
-    return address_map_add_ram(m->memory, 0, m->main, 0, PC_VGA_BASE, false, errp) &&
-           address_map_add_ram(m->memory, high, m->main, high, m->below_4g - high, false, errp) &&
-           (m->above_4g == 0 || address_map_add_ram(m->memory, PC_HOLE_4G, m->main, m->below_4g,
-                                                    m->above_4g, false, errp));
+    for (unsigned i = 0; i < G_N_ELEMENTS(parts); i++) {
+        if (parts[i].size && !address_map_add_ram(m->memory, parts[i].base, m->main,
+                                                  parts[i].offset, parts[i].size, false, errp)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool pc_init_memory(Machine *m, GError **errp)
@@ -105,10 +119,12 @@ static const QomProperty pc_properties[] = {
 static void pc_machine_finalize(GObject *obj)
 {
     PcMachine *pc = PC_MACHINE(obj);
+    VmClock *clock = pc->parent_instance.clock;
 
     boot_setup_free(pc->boot);
-    vm_clock_free(pc->parent_instance.clock);
     G_OBJECT_CLASS(pc_machine_parent_class)->finalize(obj);
+    /* After the devices, whose timers run on it. */
+    vm_clock_free(clock);
 }
 
 static void pc_machine_init(PcMachine *pc)

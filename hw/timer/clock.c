@@ -10,7 +10,10 @@
 
 #include <time.h>
 
+#include "util/error.h"
+
 #define NEVER INT64_MAX
+#define TIME_MAX (INT64_MAX / 4) /* 73 years: room for sums */
 
 struct VmClock {
     bool running;
@@ -176,7 +179,13 @@ static void clock_follow(void *opaque, bool running, RunState state)
 
 static bool clock_post_load(void *opaque, int version, GError **errp)
 {
-    clock_rearm(opaque);
+    VmClock *clock = opaque;
+
+    if (clock->offset < 0 || clock->offset > TIME_MAX) {
+        error_set(errp, "the saved virtual time is out of range");
+        return false;
+    }
+    clock_rearm(clock);
     return true;
 }
 
