@@ -16,7 +16,7 @@
 #include <glib.h>
 #include <stdbool.h>
 
-#include "accel/cpuid.h"
+#include "accel/cpu-topology.h"
 #include "accel/runstate.h"
 #include "memory/address-map.h"
 #include "vmstate/registry.h"

@@ -29,11 +29,24 @@ typedef enum {
     CPU_WORD__MAX
 } CpuWord;
 
+/* The name of one flag; several names can mean the same bit. */
+typedef struct CpuFlag {
+    const char *name;
+    CpuWord word;
+    uint8_t bit;
+} CpuFlag;
+extern const CpuFlag cpu_flags[];
+extern const size_t cpu_flag_count;
+
 /* A kind of CPU, as "-cpu help" and qom-list-types show it. */
 typedef struct CpuModelInfo {
     const char *name;      /* "host" */
     const char *type_name; /* "host-x86_64-cpu" */
     const char *description;
+    /* Only these flags are shown, as far as the host has them; NULL = all that KVM supports. */
+    const char *const *flags;
+    uint32_t signature;   /* CPUID 1 EAX (family, model, stepping); 0 = the host's */
+    const char *model_id; /* the brand string; NULL = the host's */
 } CpuModelInfo;
 extern const CpuModelInfo cpu_models[]; /* ends with a name of NULL */
 
@@ -44,19 +57,22 @@ typedef struct CpuModel {
     uint32_t removed[CPU_WORD__MAX]; /* -flag, flag=off */
     bool migratable;                 /* leave out what cannot move to another host (invtsc) */
     bool kvm;                        /* show KVM's own leaves */
-    bool hypervisor_hidden;
-    bool enforce; /* refuse flags that KVM does not offer */
+    bool enforce; /* refuse flags that this host's KVM does not offer, else report */
     bool pmu;
 } CpuModel;
 
 /*
- * Reads the text of -cpu. An unknown model, flag or property is an error that names the nearest valid ones.
+ * Reads the text of -cpu. An unknown model, flag or property is an error that names the nearest
+ * valid ones. '_' and '-' are the same in names.
  */
 CpuModel *cpu_model_parse(const char *text, GError **errp);
 void cpu_model_free(CpuModel *model);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CpuModel, cpu_model_free)
 
-/* Names of the flags, NULL-terminated, for -cpu help; constant. */
-const char *const *cpu_flag_names(void);
+/* The bits that a model without a list of its own leaves in a word: all but nested virtualisation. */
+void cpu_model_base_flags(const CpuModelInfo *info, uint32_t ret_mask[CPU_WORD__MAX]);
+
+/* The name of a bit, or NULL. */
+const char *cpu_flag_name(CpuWord word, unsigned bit);
 
 #endif

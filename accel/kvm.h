@@ -6,6 +6,110 @@
 #ifndef COWBIRD_ACCEL_KVM_H
 #define COWBIRD_ACCEL_KVM_H
 
+#include <linux/kvm.h>
+#include <pthread.h>
+
 #include "accel/accel.h"
+#include "accel/kvm-state.h"
+
+/* Optional capabilities; the required ones are checked once and not kept. */
+typedef struct KvmCaps {
+    bool sregs2;
+    bool exit_on_emulation_failure;
+    bool kvmclock_ctrl;
+    unsigned slots;
+    unsigned max_vcpus;
+    size_t xsave_size; /* of KVM_GET_XSAVE2, 0 without it */
+} KvmCaps;
+
+typedef struct KvmVcpu {
+    Accel *accel;
+    unsigned index;
+    int fd;
+    struct kvm_run *run;
+    pthread_t thread;
+    bool has_thread;
+    int thread_id;   /* gettid, valid after accel_create_vcpus */
+    bool parked;     /* outside the guest, waiting; big lock */
+    bool io_pending; /* the last exit was I/O whose result KVM has not taken yet; its own thread */
+    unsigned slots_seen; /* of accel->slots_generation when it entered the guest; its own thread */
+    bool tell_paused;    /* the guest's clock shall know of a pause; big lock */
+    gint nmi_wanted;     /* atomic */
+
+    VcpuState state;
+    bool state_valid; /* state holds the registers; big lock, only while parked or on its thread */
+    bool state_dirty; /* and KVM does not yet */
+    bool mp_dirty;    /* mp_state is put last, before the first run */
+} KvmVcpu;
+
+/* One memory slot of KVM; size 0 = free. */
+typedef struct KvmSlot {
+    uint64_t base;
+    uint64_t size;
+} KvmSlot;
+
+typedef struct KvmChips KvmChips;
+
+struct Accel {
+    AccelEnv env;
+    int kvm_fd;
+    int vm_fd;
+    KvmCaps caps;
+    size_t run_size;
+    struct kvm_cpuid2 *supported; /* KVM_GET_SUPPORTED_CPUID, read once; NULL = not yet */
+
+    GMutex lock;       /* the big lock */
+    GCond run_cond;    /* vCPUs may have become free to run */
+    GCond parked_cond; /* a vCPU has parked */
+    bool running;      /* the run state lets vCPUs run */
+    bool ending;       /* threads end */
+    unsigned pauses;   /* of accel_pause */
+
+    GArray *slots;             /* of KvmSlot */
+    unsigned slots_generation; /* counts changes of the slots; big lock once vCPUs run */
+    GError *slot_error;        /* the first one, told when the VM shall start */
+
+    KvmVcpu *vcpus;
+    unsigned n_vcpus;
+    CpuTopology topology;
+    uint64_t cpuid_digest;
+    VcpuTemplate vcpu_template; /* reset values, as KVM gave them to the first vCPU */
+    VcpuBoot boot;
+    GHashTable *msrs_reported; /* indices KVM did not take; big lock */
+
+    GMutex routes_lock;
+    GArray *routes; /* of struct kvm_irq_routing_entry for MSIs; type 0 = free */
+    bool routes_dirty;
+    KvmChips *chips; /* NULL without irqchip */
+};
+
+/* --- kvm.c --- */
+bool kvm_open(Accel *accel, GError **errp);
+void kvm_close(Accel *accel);
+/* KVM_CHECK_EXTENSION on the VM, 0 = absent. */
+int kvm_check(Accel *accel, long cap);
+/* Deletes and adds memory slots as the address map's listener says. */
+void kvm_commit_slots(void *opaque, const AddressRange *removed, size_t n_removed,
+                      const AddressRange *added, size_t n_added);
+const struct kvm_cpuid2 *kvm_supported_cpuid(Accel *accel, GError **errp);
+
+/* --- kvm-vcpu.c --- */
+bool kvm_create_vcpu(Accel *accel, KvmVcpu *vcpu, const struct kvm_cpuid2 *cpuid, GError **errp);
+bool kvm_start_vcpu_thread(KvmVcpu *vcpu, GError **errp);
+void kvm_destroy_vcpu(KvmVcpu *vcpu);
+/* Makes every vCPU leave the guest and look at what it may do (lock held). */
+void kvm_kick_all(Accel *accel);
+/* Waits until every vCPU is parked (lock held, given up while waiting; not on a vCPU's thread). */
+void kvm_wait_parked(Accel *accel);
+
+/* --- kvm-exit.c --- */
+/* Deals with the exit that is in vcpu->run (lock held). */
+void kvm_handle_exit(KvmVcpu *vcpu);
+/* KVM_RUN failed with @err (lock held). */
+void kvm_handle_run_error(KvmVcpu *vcpu, int err);
+
+/* --- kvm-boot.c --- */
+/* Changes a reset state into what the boot protocol asks for. */
+void kvm_boot_apply(const VcpuBoot *boot, VcpuState *state);
 
 #endif

@@ -11,6 +11,7 @@
 #include <glib.h>
 #include <stdbool.h>
 
+#include "qapi/command.h"
 #include "qapi/event.h"
 #include "qapi/qapi-types.h"
 
@@ -55,9 +56,26 @@ guint runstate_add_listener(RunStateControl *rs, int priority,
                             void (*fn)(void *opaque, bool running, RunState state), void *opaque);
 void runstate_remove_listener(RunStateControl *rs, guint id);
 
-/* What the process does on a request; system/ sets it. Called on the main loop, vCPUs stopped for reset. */
+/* Asked before the VM may run: false with an error refuses (lost memory, a failed memory slot). */
+void runstate_set_start_check(RunStateControl *rs, bool (*check)(void *opaque, GError **errp),
+                              void *opaque);
+
+/*
+ * Who answers the command "stop" once the VM has stopped (it may wait until RAM needs its file no more); without it the
+ * answer comes at once.
+ */
+void runstate_set_stop_reply(RunStateControl *rs, void (*fn)(void *opaque, QapiReply *reply),
+                             void *opaque);
+void runstate_reply_to_stop(RunStateControl *rs, QapiReply *reply);
+
+/* -no-reboot: a reset, whoever asks, is a shutdown. */
+void runstate_set_no_reboot(RunStateControl *rs, bool no_reboot);
+
+/* What the process does on a request; system/ sets it. Called on the main loop.
+ * The events RESET, SHUTDOWN and POWERDOWN are sent here, not by the handlers. */
 typedef struct RunStateHandlers {
-    void (*reset)(void *opaque, ShutdownCause cause);    /* put every device into its reset state */
+    /* Put every device and vCPU into its reset state; vCPUs are held meanwhile. */
+    void (*reset)(void *opaque, ShutdownCause cause);
     void (*shutdown)(void *opaque, ShutdownCause cause); /* end or stay, as -no-shutdown says */
     void (*powerdown)(void *opaque);                     /* press the button */
     void (*panicked)(void *opaque);                      /* pvpanic: report, stop or go on */
@@ -67,7 +85,7 @@ void runstate_set_handlers(RunStateControl *rs, const RunStateHandlers *handlers
 /*
  * Requests, any thread (a vCPU, a signal watch, QMP): noted at once, carried out on the main loop, the
  * same one twice counts once. A vCPU that asks for reset or shutdown does not enter the guest again
- * before it was carried out. With -no-reboot system/ passes on a reset as a shutdown.
+ * before it was carried out.
  */
 void runstate_request_reset(RunStateControl *rs, ShutdownCause cause);
 void runstate_request_shutdown(RunStateControl *rs, ShutdownCause cause);

@@ -36,11 +36,21 @@ void *vmstate_field_data(const VMStateField *f, void *opaque)
     return f->flags & (VMS_ALLOC | VMS_POINTER) ? *(void **)p : p;
 }
 
+/* Bytes are the same in memory and on the wire: all at once. */
+static bool is_bytes(const VMStateField *f)
+{
+    return f->info == &vmstate_info_uint8;
+}
+
 static void save_field(GByteArray *out, const VMStateField *f, void *opaque)
 {
     uint32_t n = vmstate_field_count(f, opaque);
     char *p = vmstate_field_data(f, opaque);
 
+    if (is_bytes(f)) {
+        g_byte_array_append(out, (const uint8_t *)p, n);
+        return;
+    }
     for (uint32_t i = 0; i < n; i++, p += f->size) {
         if (f->flags & VMS_STRUCT) {
             vmstate_save(out, f->vmsd, p);
@@ -115,6 +125,9 @@ static bool load_field(ByteReader *in, const VMStateField *f, void *opaque, unsi
     uint32_t n = vmstate_field_count(f, opaque);
     char *p = vmstate_field_data(f, opaque);
 
+    if (is_bytes(f)) {
+        return byte_reader_get_bytes(in, p, n, errp);
+    }
     for (uint32_t i = 0; i < n; i++, p += f->size) {
         bool ok = f->flags & VMS_STRUCT
                       ? load_table(in, f->vmsd, p, f->vmsd->version_id, depth, errp)

@@ -1,0 +1,300 @@
+/*
+ * The KVM device and the VM: opening, capabilities, memory slots.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "accel/kvm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "accel/cpuid.h"
+#include "util/error.h"
+#include "util/log.h"
+
+#define KVM_DEVICE "/dev/kvm"
+
+/*
+ * Where Intel processors that cannot run real mode keep a TSS and a page table of KVM's own: below
+ * the firmware at the end of 4 GiB. The memory map must leave [0xfffbc000, 0xfffc0000) free.
+ */
+#define KVM_IDENTITY_MAP_ADDR 0xfffbc000ull
+#define KVM_TSS_ADDR 0xfffbd000ull
+
+int kvm_check(Accel *accel, long cap)
+{
+    int r = ioctl(accel->vm_fd, KVM_CHECK_EXTENSION, cap);
+
+    return MAX(r, 0);
+}
+
+static bool open_device(Accel *accel, GError **errp)
+{
+    int version;
+
+    accel->kvm_fd = open(KVM_DEVICE, O_RDWR | O_CLOEXEC);
+    if (accel->kvm_fd < 0) {
+        const char *hint = "";
+
+        if (errno == ENOENT || errno == ENODEV || errno == ENXIO) {
+            hint = " (is virtualization switched on in the firmware, and the module kvm_intel or "
+                   "kvm_amd loaded?)";
+        } else if (errno == EACCES || errno == EPERM) {
+            hint = " (add the user to the group that owns it, usually 'kvm')";
+        }
+        int err = errno;
+        error_set(errp, "cannot open %s%s: %s (errno %d)", KVM_DEVICE, hint, g_strerror(err), err);
+        return false;
+    }
+    version = ioctl(accel->kvm_fd, KVM_GET_API_VERSION, 0);
+    if (version != KVM_API_VERSION) {
+        error_set(errp, "%s speaks version %d of KVM's interface, %d is needed", KVM_DEVICE,
+                  version, KVM_API_VERSION);
+        return false;
+    }
+    return true;
+}
+
+static bool create_vm(Accel *accel, GError **errp)
+{
+    do {
+        accel->vm_fd = ioctl(accel->kvm_fd, KVM_CREATE_VM, 0);
+    } while (accel->vm_fd < 0 && errno == EINTR);
+    if (accel->vm_fd < 0) {
+        int err = errno;
+
+        error_set_errno(errp, err, "%s: cannot create a virtual machine%s", KVM_DEVICE,
+                        err == EBUSY ? " (another hypervisor uses the processor)" : "");
+        return false;
+    }
+    return true;
+}
+
+static bool check_required(Accel *accel, GError **errp)
+{
+    static const struct {
+        long cap;
+        const char *name;
+    } required[] = {
+        { KVM_CAP_USER_MEMORY, "KVM_CAP_USER_MEMORY" },
+        { KVM_CAP_DESTROY_MEMORY_REGION_WORKS, "KVM_CAP_DESTROY_MEMORY_REGION_WORKS" },
+        { KVM_CAP_READONLY_MEM, "KVM_CAP_READONLY_MEM" },
+        { KVM_CAP_IRQCHIP, "KVM_CAP_IRQCHIP" },
+        { KVM_CAP_IRQ_ROUTING, "KVM_CAP_IRQ_ROUTING" },
+        { KVM_CAP_IRQFD, "KVM_CAP_IRQFD" },
+        { KVM_CAP_IOEVENTFD, "KVM_CAP_IOEVENTFD" },
+        { KVM_CAP_SIGNAL_MSI, "KVM_CAP_SIGNAL_MSI" },
+        { KVM_CAP_MP_STATE, "KVM_CAP_MP_STATE" },
+        { KVM_CAP_ADJUST_CLOCK, "KVM_CAP_ADJUST_CLOCK" },
+        { KVM_CAP_VCPU_EVENTS, "KVM_CAP_VCPU_EVENTS" },
+        { KVM_CAP_DEBUGREGS, "KVM_CAP_DEBUGREGS" },
+        { KVM_CAP_XSAVE, "KVM_CAP_XSAVE" },
+        { KVM_CAP_XCRS, "KVM_CAP_XCRS" },
+        { KVM_CAP_IMMEDIATE_EXIT, "KVM_CAP_IMMEDIATE_EXIT" },
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(required); i++) {
+        if (!kvm_check(accel, required[i].cap)) {
+            error_set_class(errp, COWBIRD_ERROR_KVM_MISSING_CAP,
+                            "this host's KVM lacks %s (Linux 4.13 or later on x86-64 has it)",
+                            required[i].name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void read_optional(Accel *accel)
+{
+    KvmCaps *caps = &accel->caps;
+
+    caps->sregs2 = kvm_check(accel, KVM_CAP_SREGS2);
+    caps->exit_on_emulation_failure = kvm_check(accel, KVM_CAP_EXIT_ON_EMULATION_FAILURE);
+    caps->kvmclock_ctrl = kvm_check(accel, KVM_CAP_KVMCLOCK_CTRL);
+    caps->slots = kvm_check(accel, KVM_CAP_NR_MEMSLOTS);
+    if (!caps->slots) {
+        caps->slots = 32; /* what kernels without the capability have */
+    }
+    caps->max_vcpus = kvm_check(accel, KVM_CAP_MAX_VCPUS);
+    if (!caps->max_vcpus) {
+        caps->max_vcpus = MAX(kvm_check(accel, KVM_CAP_NR_VCPUS), 1);
+    }
+    caps->xsave_size = kvm_check(accel, KVM_CAP_XSAVE2);
+    log_printf(LOG_KVM, "kvm_caps: sregs2=%d slots=%u vcpus=%u xsave=%zu", caps->sregs2,
+               caps->slots, caps->max_vcpus, caps->xsave_size);
+}
+
+static bool set_up_vm(Accel *accel, GError **errp)
+{
+    uint64_t identity = KVM_IDENTITY_MAP_ADDR;
+    struct kvm_enable_cap cap = { .cap = KVM_CAP_EXIT_ON_EMULATION_FAILURE, .args = { 1 } };
+
+    if (kvm_check(accel, KVM_CAP_SET_IDENTITY_MAP_ADDR) &&
+        ioctl(accel->vm_fd, KVM_SET_IDENTITY_MAP_ADDR, &identity) < 0) {
+        error_set_errno(errp, errno, "KVM_SET_IDENTITY_MAP_ADDR 0x%" G_GINT64_MODIFIER "x",
+                        identity);
+        return false;
+    }
+    if (kvm_check(accel, KVM_CAP_SET_TSS_ADDR) &&
+        ioctl(accel->vm_fd, KVM_SET_TSS_ADDR, KVM_TSS_ADDR) < 0) {
+        error_set_errno(errp, errno, "KVM_SET_TSS_ADDR 0x%llx", KVM_TSS_ADDR);
+        return false;
+    }
+    if (accel->caps.exit_on_emulation_failure && ioctl(accel->vm_fd, KVM_ENABLE_CAP, &cap) < 0) {
+        /* Only the bytes of the instruction are missing from the report then. */
+        accel->caps.exit_on_emulation_failure = false;
+    }
+    return true;
+}
+
+bool kvm_open(Accel *accel, GError **errp)
+{
+    if (!open_device(accel, errp) || !create_vm(accel, errp) || !check_required(accel, errp)) {
+        return false;
+    }
+    accel->run_size = ioctl(accel->kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
+    if ((ssize_t)accel->run_size < (ssize_t)sizeof(struct kvm_run)) {
+        error_set(errp, "%s: KVM_GET_VCPU_MMAP_SIZE gives %zd bytes", KVM_DEVICE,
+                  (ssize_t)accel->run_size);
+        return false;
+    }
+    read_optional(accel);
+    return set_up_vm(accel, errp);
+}
+
+void kvm_close(Accel *accel)
+{
+    if (accel->vm_fd >= 0) {
+        close(accel->vm_fd);
+    }
+    if (accel->kvm_fd >= 0) {
+        close(accel->kvm_fd);
+    }
+    g_free(accel->supported);
+}
+
+/* KVM tells of the local APIC's deadline timer by a capability: it comes with the irqchip. */
+static void add_deadline_timer(Accel *accel)
+{
+    struct kvm_cpuid_entry2 *e = cpuid_find(accel->supported, 1, 0);
+
+    if (e && accel->chips && kvm_check(accel, KVM_CAP_TSC_DEADLINE_TIMER)) {
+        e->ecx |= 1u << 24;
+    }
+}
+
+const struct kvm_cpuid2 *kvm_supported_cpuid(Accel *accel, GError **errp)
+{
+    for (unsigned n = 128; !accel->supported; n *= 2) {
+        g_autofree struct kvm_cpuid2 *c =
+            g_malloc0(sizeof(*c) + n * sizeof(struct kvm_cpuid_entry2));
+
+        c->nent = n;
+        if (ioctl(accel->kvm_fd, KVM_GET_SUPPORTED_CPUID, c) == 0) {
+            accel->supported = g_steal_pointer(&c);
+            add_deadline_timer(accel);
+        } else if (errno != E2BIG || n > 4096) {
+            error_set_errno(errp, errno, "%s: KVM_GET_SUPPORTED_CPUID", KVM_DEVICE);
+            return NULL;
+        }
+    }
+    return accel->supported;
+}
+
+/* --- Memory slots --- */
+
+static void slot_failed(Accel *accel, GError *err)
+{
+    error_report("%s", err->message);
+    if (accel->slot_error) {
+        g_error_free(err);
+    } else {
+        accel->slot_error = err;
+    }
+    if (accel->running) {
+        runstate_request_stop(accel->env.runstate, RUN_STATE_INTERNAL_ERROR);
+    }
+}
+
+static bool set_slot(Accel *accel, unsigned i, const AddressRange *r, uint64_t size)
+{
+    struct kvm_userspace_memory_region region = {
+        .slot = i,
+        .flags = r->readonly ? KVM_MEM_READONLY : 0,
+        .guest_phys_addr = r->base,
+        .memory_size = size,
+        .userspace_addr = (uintptr_t)r->block->host + r->block_offset,
+    };
+
+    if (ioctl(accel->vm_fd, KVM_SET_USER_MEMORY_REGION, &region) < 0) {
+        GError *err = NULL;
+
+        error_set_errno(&err, errno,
+                        "KVM cannot %s the memory slot %u of block '%s' at 0x%" G_GINT64_MODIFIER
+                        "x, 0x%" G_GINT64_MODIFIER "x bytes",
+                        size ? "add" : "remove", i, r->block->name, r->base, r->size);
+        slot_failed(accel, err);
+        return false;
+    }
+    return true;
+}
+
+static void remove_slot(Accel *accel, const AddressRange *r)
+{
+    for (unsigned i = 0; i < accel->slots->len; i++) {
+        KvmSlot *s = &g_array_index(accel->slots, KvmSlot, i);
+
+        if (s->size && s->base == r->base) {
+            set_slot(accel, i, r, 0);
+            s->size = 0;
+            return;
+        }
+    }
+}
+
+static void add_slot(Accel *accel, const AddressRange *r)
+{
+    unsigned i = 0;
+    KvmSlot slot = { r->base, r->size };
+    GError *err = NULL;
+
+    while (i < accel->slots->len && g_array_index(accel->slots, KvmSlot, i).size) {
+        i++;
+    }
+    if (i >= accel->caps.slots) {
+        error_set(&err,
+                  "block '%s' at 0x%" G_GINT64_MODIFIER
+                  "x needs memory slot %u, this host's KVM has %u",
+                  r->block->name, r->base, i, accel->caps.slots);
+        slot_failed(accel, err);
+        return;
+    }
+    if (set_slot(accel, i, r, r->size)) {
+        if (i == accel->slots->len) {
+            g_array_append_val(accel->slots, slot);
+        } else {
+            g_array_index(accel->slots, KvmSlot, i) = slot;
+        }
+    }
+}
+
+void kvm_commit_slots(void *opaque, const AddressRange *removed, size_t n_removed,
+                      const AddressRange *added, size_t n_added)
+{
+    Accel *accel = opaque;
+
+    accel->slots_generation++;
+    for (size_t i = 0; i < n_removed; i++) {
+        if (removed[i].kind == ADDRESS_RAM) {
+            remove_slot(accel, &removed[i]);
+        }
+    }
+    for (size_t i = 0; i < n_added; i++) {
+        if (added[i].kind == ADDRESS_RAM) {
+            add_slot(accel, &added[i]);
+        }
+    }
+}

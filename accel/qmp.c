@@ -1,0 +1,48 @@
+/*
+ * The commands of run-state.json: query-status, stop, cont, system_reset, system_powerdown, quit.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "accel/runstate.h"
+#include "qapi/qapi-commands.h"
+
+StatusInfo *qmp_query_status(RunStateControl *rs, GError **errp)
+{
+    StatusInfo *info = g_new0(StatusInfo, 1);
+
+    info->running = runstate_is_running(rs);
+    info->status = runstate_get(rs);
+    return info;
+}
+
+bool qmp_stop(RunStateControl *rs, QapiReply *reply, GError **errp)
+{
+    if (runstate_is_running(rs)) {
+        runstate_stop(rs, RUN_STATE_PAUSED);
+    }
+    runstate_reply_to_stop(rs, reply);
+    return true;
+}
+
+bool qmp_cont(RunStateControl *rs, GError **errp)
+{
+    return runstate_start(rs, errp);
+}
+
+bool qmp_system_reset(RunStateControl *rs, GError **errp)
+{
+    runstate_request_reset(rs, SHUTDOWN_CAUSE_HOST_QMP_SYSTEM_RESET);
+    return true;
+}
+
+bool qmp_system_powerdown(RunStateControl *rs, GError **errp)
+{
+    runstate_request_powerdown(rs);
+    return true;
+}
+
+bool qmp_quit(RunStateControl *rs, GError **errp)
+{
+    runstate_request_shutdown(rs, SHUTDOWN_CAUSE_HOST_QMP_QUIT);
+    return true;
+}
