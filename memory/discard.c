@@ -75,7 +75,7 @@ static bool map_anonymous(RamBlock *block, uint64_t offset, uint64_t length)
     void *at = block->host + offset;
 
     return mmap(at, length, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == at;
+                ram_block_private_flags(block) | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at;
 }
 
 static bool is_mapped(RamBlock *block, uint64_t offset, uint64_t length)
@@ -104,7 +104,7 @@ static bool map_files_again(RamBlock *block, uint64_t offset, uint64_t length)
         if (from >= to) {
             continue;
         }
-        if (mmap(at, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+        if (mmap(at, to - from, PROT_READ | PROT_WRITE, ram_block_private_flags(block) | MAP_FIXED,
                  ram_base_map_fd(m->base), m->file_offset + (from - m->offset)) != at) {
             return false;
         }

@@ -138,6 +138,11 @@ bool ram_block_apply_policy_at(RamBlock *block, void *start, uint64_t length, GE
     return true;
 }
 
+int ram_block_private_flags(const RamBlock *block)
+{
+    return MAP_PRIVATE | (block->reserve ? 0 : MAP_NORESERVE);
+}
+
 void ram_block_hint_hugepages(RamBlock *block)
 {
     if (block->kind == RAM_ANONYMOUS && !block->hugetlb) {

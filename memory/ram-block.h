@@ -121,6 +121,9 @@ bool ram_block_apply_policy(RamBlock *block, uint64_t offset, uint64_t length, G
 /* The same on memory that will become part of the block. */
 bool ram_block_apply_policy_at(RamBlock *block, void *start, uint64_t length, GError **errp);
 
+/* Flags for a private mapping in the block: MAP_NORESERVE unless its back end has reserve=on. */
+int ram_block_private_flags(const RamBlock *block);
+
 /*
  * Ask for transparent huge pages for a whole anonymous block. For a guest that starts from
  * nothing; never for memory that a snapshot is mapped over.

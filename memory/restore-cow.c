@@ -39,7 +39,7 @@ static bool map_file(RamBlock *block, RamBase *base, const RestoreExtent *extent
 {
     void *got =
         mmap(block->host + extent->offset, extent->length, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, ram_base_map_fd(base), extent->file_offset);
+             ram_block_private_flags(block) | MAP_FIXED, ram_base_map_fd(base), extent->file_offset);
 
     if (got == MAP_FAILED) {
         error_set_errno(errp, errno,

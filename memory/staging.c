@@ -47,7 +47,7 @@ static bool map_clones(Staging *staging, const CloneSet *set, GError **errp)
         if (fd < 0) {
             fd = ram_base_map_fd(m->base);
         }
-        if (mmap(at, m->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
+        if (mmap(at, m->length, PROT_READ | PROT_WRITE, ram_block_private_flags(staging->block) | MAP_FIXED, fd,
                  m->file_offset) == MAP_FAILED ||
             madvise(at, m->length, MADV_NOHUGEPAGE) < 0) {
             error_set_errno(errp, errno, "RAM block '%s': cannot map the clone of %s",
@@ -66,7 +66,7 @@ static bool map_anonymous(Staging *staging, GError **errp)
 {
     uint64_t size = staging->block->size + staging->block->page_size;
     void *got = mmap(staging->area, size, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+                     ram_block_private_flags(staging->block) | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 
     if (got == MAP_FAILED) {
         error_set_errno(errp, errno, "RAM block '%s': cannot map memory to detach it to",
