@@ -60,6 +60,11 @@ void framer_begin_write(JsonFramer *f)
     }
 }
 
+bool framer_line_failed(const JsonFramer *f)
+{
+    return f->line_failed;
+}
+
 /* Bytes at the end of @text that begin a UTF-8 character and do not end it. */
 static size_t unfinished_utf8(const GString *text)
 {

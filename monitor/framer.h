@@ -32,6 +32,9 @@ void framer_reset(JsonFramer *framer);
 /* What comes now the client has written at one go: for telling errors it is as good as a new line. */
 void framer_begin_write(JsonFramer *framer);
 
+/* Whether an error has been told for the line that the last message ended in. */
+bool framer_line_failed(const JsonFramer *framer);
+
 /*
  * Read from @data, at most up to the end of a message or an error. *@ret_used tells how far; call
  * again with the rest. Sets *@ret_message (a new reference) or *@ret_error (a text to be freed).

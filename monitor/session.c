@@ -119,6 +119,22 @@ static size_t on_can_receive(void *opaque)
     return session->in->len < INPUT_HIGH ? INPUT_CHUNK : 0;
 }
 
+/* A piece of a malformed line that happens to be JSON and is no request: its error has been told. */
+static bool is_debris(MonitorSession *session, json_object *message)
+{
+    return framer_line_failed(session->framer) &&
+           !json_object_object_get_ex(message, "execute", NULL);
+}
+
+static void take_message(MonitorSession *session, json_object *message)
+{
+    log_printf(LOG_QMP, "qmp_receive: %s: %s", chardev_id(session->chardev),
+               json_object_to_json_string_ext(message, JSON_C_TO_STRING_NOSLASHESCAPE));
+    if (!is_debris(session, message)) {
+        dispatch_message(session, message);
+    }
+}
+
 /* Take one step through the input. */
 static void process_some(MonitorSession *session)
 {
@@ -131,9 +147,7 @@ static void process_some(MonitorSession *session)
 
     g_string_erase(session->in, 0, used);
     if (result == FRAMER_MESSAGE) {
-        log_printf(LOG_QMP, "qmp_receive: %s: %s", chardev_id(session->chardev),
-                   json_object_to_json_string_ext(message, JSON_C_TO_STRING_NOSLASHESCAPE));
-        dispatch_message(session, message);
+        take_message(session, message);
         json_object_put(message);
     } else if (result == FRAMER_ERROR) {
         error_set(&error, "%s", reason);

@@ -67,6 +67,7 @@ static void test_bad_requests(World *w, gconstpointer data)
         { "{\"execute\":\"query-status\",\"x\":1}", "QMP input member 'x' is unexpected" },
         { "{\"execute\":\"query-status\",}", "JSON parse error, " },
         { "hello?", "JSON parse error, " },
+        { "x {} [] {\"execute\":", "JSON parse error, " },
         { "{\"execute\":\"query-status\"", "JSON parse error, " },
     };
     serve(w, "a");
