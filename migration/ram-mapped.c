@@ -20,23 +20,20 @@
 
 #include "memory/base-guard.h"
 #include "migration/base-data.h"
-#include "migration/zero-page.h"
+#include "migration/mapped-layout.h"
 #include "migration/snapshot-writer.h"
+#include "migration/zero-page.h"
 #include "util/error.h"
 #include "util/io.h"
 #include "util/units.h"
 
-#define MAPPED_RAM_VERSION 1
-#define MAPPED_RAM_ALIGN MiB
 #define WINDOW (UINT64_C(8) * MiB)
 /* Shorter pieces of the base are copied: sharing an extent costs one system call each. */
 #define REFLINK_MIN MiB
 
 typedef struct MappedBlock {
     const RamPlanBlock *plan;
-    uint64_t pages_offset;
-    unsigned long *bitmap;
-    uint64_t bitmap_size;
+    MappedRegion region;
     uint64_t cloned_from, cloned_to; /* part of the block that shares extents with the base */
 } MappedBlock;
 
@@ -53,21 +50,6 @@ typedef struct MappedWrite {
 
 /* --- Bits and pages --- */
 
-static void set_bits(MappedBlock *b, uint64_t from, uint64_t to, bool on)
-{
-    for (uint64_t page = from / STREAM_PAGE_SIZE; page < DIV_ROUND_UP(to, STREAM_PAGE_SIZE);) {
-        unsigned long *word = &b->bitmap[page / 64];
-
-        if (page % 64 == 0 && page + 64 <= to / STREAM_PAGE_SIZE) {
-            *word = on ? ~0ul : 0;
-            page += 64;
-            continue;
-        }
-        *word = on ? *word | 1ul << page % 64 : *word & ~(1ul << page % 64);
-        page++;
-    }
-}
-
 static bool is_cloned(const MappedBlock *b, uint64_t from, uint64_t to)
 {
     return from < b->cloned_to && to > b->cloned_from;
@@ -77,11 +59,11 @@ static bool is_cloned(const MappedBlock *b, uint64_t from, uint64_t to)
 static bool put_zero(const MappedWrite *m, MappedBlock *b, uint64_t from, uint64_t to,
                      GError **errp)
 {
-    set_bits(b, from, to, false);
+    mapped_region_set(&b->region, from, to, false);
     transfer_count(&m->w->control->zero_pages, (to - from) / STREAM_PAGE_SIZE);
     if (is_cloned(b, from, to) &&
         fallocate(m->w->target->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  b->pages_offset + from, to - from) < 0) {
+                  b->region.pages_offset + from, to - from) < 0) {
         error_set_errno(errp, errno, "cannot make a hole for zero pages in the snapshot");
         return false;
     }
@@ -98,11 +80,12 @@ static bool put_pages(const MappedWrite *m, MappedBlock *b, uint64_t from, uint6
     if (!transfer_control_wait(m->w->control, to - from, errp)) {
         return false;
     }
-    if (!pwrite_full(fd, b->plan->block->host + from, to - from, b->pages_offset + from, errp)) {
+    if (!pwrite_full(fd, b->plan->block->host + from, to - from, b->region.pages_offset + from,
+                     errp)) {
         g_prefix_error(errp, "cannot write RAM block '%s': ", b->plan->block->name);
         return false;
     }
-    set_bits(b, from, to, true);
+    mapped_region_set(&b->region, from, to, true);
     transfer_count(&m->w->control->written_bytes, to - from);
     transfer_count(&m->w->control->normal_pages, (to - from) / STREAM_PAGE_SIZE);
     return true;
@@ -166,16 +149,16 @@ static bool put_base_run(const MappedWrite *m, MappedBlock *b, const BaseRun *ru
         return put_data(m, b, run->from, run->to, errp);
     }
     if (run->from >= b->cloned_from && run->to <= b->cloned_to) {
-        set_bits(b, run->from, run->to, true);
+        mapped_region_set(&b->region, run->from, run->to, true);
         return true;
     }
     if (!transfer_control_wait(m->w->control, run->to - run->from, errp) ||
-        !copy_from_base(m, run->fd, run->file_offset, b->pages_offset + run->from,
+        !copy_from_base(m, run->fd, run->file_offset, b->region.pages_offset + run->from,
                         run->to - run->from, &done, errp)) {
         return false;
     }
     done = ROUND_DOWN(done, (uint64_t)STREAM_PAGE_SIZE);
-    set_bits(b, run->from, run->from + done, true);
+    mapped_region_set(&b->region, run->from, run->from + done, true);
     transfer_count(&m->w->control->written_bytes, done);
     transfer_count(&m->w->control->normal_pages, done / STREAM_PAGE_SIZE);
     return run->from + done == run->to || put_data(m, b, run->from + done, run->to, errp);
@@ -220,7 +203,7 @@ static void clone_block(const MappedWrite *m, MappedBlock *b)
         struct file_clone_range range = { .src_fd = ram_base_fd(best->base),
                                           .src_offset = best->file_offset,
                                           .src_length = best->length,
-                                          .dest_offset = b->pages_offset + best->offset };
+                                          .dest_offset = b->region.pages_offset + best->offset };
 
         if (ioctl(m->w->target->fd, FICLONERANGE, &range) == 0) {
             b->cloned_from = best->offset;
@@ -313,51 +296,7 @@ static void add_windows(MappedWrite *m, MappedBlock *b)
     }
 }
 
-/* --- Layout --- */
-
-/* Appends the head of the block, leaves room for its bitmap and opens the segment after it. */
-static GByteArray *place_block(MappedBlock *b, GByteArray *out, FileSegments *segments)
-{
-    const RamBlock *block = b->plan->block;
-    const uint64_t head_size = 4 + 8 + 8 + 8;
-    uint64_t bitmap_offset;
-
-    b->bitmap_size = DIV_ROUND_UP(block->size / STREAM_PAGE_SIZE, 64) * 8;
-    b->bitmap = g_malloc0(b->bitmap_size);
-    byte_array_put_counted_string(out, block->name);
-    byte_array_put_be64(out, block->size);
-    bitmap_offset = file_segments_end(segments) + head_size;
-    b->pages_offset = ROUND_UP(bitmap_offset + b->bitmap_size, MAPPED_RAM_ALIGN);
-    byte_array_put_be32(out, MAPPED_RAM_VERSION);
-    byte_array_put_be64(out, STREAM_PAGE_SIZE);
-    byte_array_put_be64(out, bitmap_offset);
-    byte_array_put_be64(out, b->pages_offset);
-    return file_segments_open(segments, b->pages_offset + block->size);
-}
-
-static void put_ram_end(GByteArray *out)
-{
-    byte_array_put_be64(out, RAM_FLAG_EOS);
-    stream_put_footer(out, STREAM_SECTION_ID_RAM);
-    stream_put_section_more(out, STREAM_SECTION_END, STREAM_SECTION_ID_RAM);
-    byte_array_put_be64(out, RAM_FLAG_EOS);
-    stream_put_footer(out, STREAM_SECTION_ID_RAM);
-}
-
-static void lay_out(MappedWrite *m, FileSegments *segments)
-{
-    const RamPlan *plan = m->w->plan;
-    GByteArray *out = g_array_index(segments->list, FileSegment, 0).bytes;
-
-    stream_put_section(out, STREAM_SECTION_START, STREAM_SECTION_ID_RAM, RAM_SECTION_NAME, 0,
-                       RAM_SECTION_VERSION);
-    byte_array_put_be64(out, plan->total | RAM_FLAG_MEM_SIZE);
-    for (unsigned i = 0; i < plan->n_blocks; i++) {
-        m->blocks[i].plan = &plan->blocks[i];
-        out = place_block(&m->blocks[i], out, segments);
-    }
-    put_ram_end(out);
-}
+/* --- The whole --- */
 
 static bool write_pages(MappedWrite *m, GError **errp)
 {
@@ -375,18 +314,21 @@ static bool write_pages(MappedWrite *m, GError **errp)
 
 bool ram_mapped_write(const SnapshotWrite *w, FileSegments *segments, GError **errp)
 {
-    g_autofree MappedBlock *blocks = g_new0(MappedBlock, w->plan->n_blocks);
+    unsigned n = w->plan->n_blocks;
+    g_autofree MappedBlock *blocks = g_new0(MappedBlock, n);
+    g_autofree MappedRegion **regions = g_new0(MappedRegion *, n);
     g_autoptr(GArray) windows = g_array_new(FALSE, FALSE, sizeof(Window));
     MappedWrite m = { .w = w, .blocks = blocks, .windows = windows };
     bool ok;
 
-    lay_out(&m, segments);
-    ok = write_pages(&m, errp);
-    for (unsigned i = 0; i < w->plan->n_blocks; i++) {
-        /* x86 is little-endian: the words are as the file has them. */
-        g_byte_array_append(g_array_index(segments->list, FileSegment, i).bytes,
-                            (const uint8_t *)blocks[i].bitmap, blocks[i].bitmap_size);
-        g_free(blocks[i].bitmap);
+    for (unsigned i = 0; i < n; i++) {
+        blocks[i].plan = &w->plan->blocks[i];
+        blocks[i].region.name = blocks[i].plan->block->name;
+        blocks[i].region.size = blocks[i].plan->block->size;
+        regions[i] = &blocks[i].region;
     }
+    mapped_layout_place(segments, regions, n);
+    ok = write_pages(&m, errp);
+    mapped_layout_finish(segments, regions, n);
     return ok;
 }

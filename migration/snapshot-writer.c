@@ -50,12 +50,6 @@ uint64_t file_segments_end(const FileSegments *segments)
     return last->offset + last->bytes->len;
 }
 
-static bool write_segment(const SnapshotWrite *w, const FileSegment *s, GError **errp)
-{
-    transfer_count(&w->control->written_bytes, s->bytes->len);
-    return pwrite_full(w->target->fd, s->bytes->data, s->bytes->len, s->offset, errp);
-}
-
 void captured_state_put(CapturedState *state, GByteArray *out, uint64_t length_before,
                         uint32_t crc_before)
 {
@@ -87,16 +81,23 @@ static uint32_t segments_crc(const FileSegments *segments)
     return crc;
 }
 
-/* Everything but the last segment, then that one when the rest is safe. */
-static bool write_segments(const SnapshotWrite *w, const FileSegments *segments, GError **errp)
+static bool write_segment(const FileSegment *s, const PublishTarget *target, GError **errp)
 {
+    return pwrite_full(target->fd, s->bytes->data, s->bytes->len, s->offset, errp);
+}
+
+/* Everything but the last segment, then that one when the rest is safe. */
+bool file_segments_write(FileSegments *segments, PublishTarget *target, CapturedState *state,
+                         GError **errp)
+{
+    captured_state_put(state, last_segment(segments)->bytes,
+                       file_segments_end(segments) - target->start, segments_crc(segments));
     for (guint i = 0; i + 1 < segments->list->len; i++) {
-        if (!write_segment(w, &g_array_index(segments->list, FileSegment, i), errp)) {
+        if (!write_segment(&g_array_index(segments->list, FileSegment, i), target, errp)) {
             return false;
         }
     }
-    return publish_barrier(w->target, errp) && transfer_control_check(w->control, errp) &&
-           write_segment(w, last_segment(segments), errp);
+    return publish_barrier(target, errp) && write_segment(last_segment(segments), target, errp);
 }
 
 bool snapshot_write(const SnapshotWrite *w, CapturedState *state, const SnapshotParent *parent,
@@ -117,7 +118,6 @@ bool snapshot_write(const SnapshotWrite *w, CapturedState *state, const Snapshot
                         "mapped from was truncated or cannot be read");
         return false;
     }
-    captured_state_put(state, last_segment(&segments)->bytes,
-                       file_segments_end(&segments) - w->target->start, segments_crc(&segments));
-    return write_segments(w, &segments, errp);
+    return transfer_control_check(w->control, errp) &&
+           file_segments_write(&segments, w->target, state, errp);
 }

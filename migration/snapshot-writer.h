@@ -62,6 +62,12 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(FileSegments, file_segments_clear)
 GByteArray *file_segments_open(FileSegments *segments, uint64_t offset);
 /* File offset after the last byte. */
 uint64_t file_segments_end(const FileSegments *segments);
+/*
+ * RAM is written: append the closing part to the last segment and write all segments, the last one
+ * once everything else is safe on disk.
+ */
+bool file_segments_write(FileSegments *segments, PublishTarget *target, CapturedState *state,
+                         GError **errp);
 
 /*
  * RAM with every page at its place. Adds the heads of the blocks to segments and leaves the one

@@ -106,8 +106,7 @@ static inline void fixture_assert_same(RamList *ram, const GByteArray *want)
 static inline void fixture_state(CapturedState *state, bool mapped)
 {
     snapshot_info_init(&state->info);
-    state->config = (StreamConfig){ .machine_type = g_strdup(TEST_MACHINE),
-                                    .mapped_ram = mapped };
+    state->config = (StreamConfig){ .machine_type = g_strdup(TEST_MACHINE), .mapped_ram = mapped };
     state->devices = g_byte_array_new();
     stream_put_section(state->devices, STREAM_SECTION_FULL, STREAM_SECTION_ID_FIRST_DEVICE, "test",
                        0, 1);
@@ -188,10 +187,9 @@ static inline bool fixture_restore(RamList *ram, const SnapshotChain *chain, Res
 {
     g_autofree RestoreLayer *layers = g_new0(RestoreLayer, chain->files->len);
     MemoryControl control = { 0 };
-    RestoreRequest request = { .mode = mode,
-                               .fallback = true,
-                               .layers = layers,
-                               .n_layers = chain->files->len };
+    RestoreRequest request = {
+        .mode = mode, .fallback = true, .layers = layers, .n_layers = chain->files->len
+    };
     bool ok;
 
     for (guint i = 0; i < chain->files->len; i++) {
