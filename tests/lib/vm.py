@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -201,8 +202,8 @@ class Vm:
                           '-mon', 'chardev=mon0,mode=control']
         if self.want_serial:
             self._listeners.append(_listener(self.folder / 'serial'))
-            arguments += ['-chardev', f'socket,id=ser0,fd={self._listeners[-1].fileno()},server=on,wait=off',
-                          '-serial', 'chardev:ser0']
+            arguments += ['-chardev', f'socket,id=ser0,fd={self._listeners[-1].fileno()},server=on,wait=on',
+                          '-device', 'isa-serial,chardev=ser0']
         return arguments
 
     def _prepare_child(self):
@@ -334,14 +335,16 @@ def parameters_named(parameters):
     return {key.replace('_', '-'): value for key, value in parameters.items()}
 
 
-def restore(path, mode=None, **options):
-    """A Vm that loads the file; mode is the ram-restore-mode. Returns once the state is in and the guest runs."""
+def restore(path, mode=None, run=True, **options):
+    """A Vm that has loaded the file and runs, or, with run=False, stays as it was saved. mode is the ram-restore-mode."""
     args = list(options.pop('args', ()))
     if mode:
         args += ['-global', f'migration.ram-restore-mode={mode}']
     vm = Vm(incoming=f'file:{path}', args=args, **options)
     try:
         wait_restored(vm)
+        if run:
+            vm.cont()
     except BaseException:
         vm.close()
         raise
@@ -359,3 +362,8 @@ def wait_restored(vm, timeout=None):
                 raise TimeoutError('the incoming migration does not end')
     except (QmpClosed, BrokenPipeError, ConnectionResetError) as error:
         raise VmFailed(vm.wait(), vm.stderr()) from error
+
+
+def wait_readable(fd, timeout):
+    """Whether fd (a pidfd: the process has ended) becomes readable in time."""
+    return bool(select.select([fd], [], [], timeout)[0])

@@ -1,0 +1,145 @@
+# What all functional tests share: virtual machines that are ended, files that are removed, errors of sanitizers that are seen.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+import os
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'lib'))
+import vm as vmlib  # noqa: E402
+
+SANITIZER_MARKS = ('AddressSanitizer', 'LeakSanitizer', 'runtime error:', 'CRITICAL **')
+
+
+def pytest_addoption(parser):
+    parser.addoption('--long', action='store_true', help='run the long form of tests that have one')
+    parser.addoption('--random-seed', type=int, default=None, help='repeat a run of the random tests')
+
+
+def pytest_report_header(config):
+    return f'VMM: {vmlib.vmm_path()}'
+
+
+@pytest.fixture
+def long(request):
+    return request.config.getoption('--long')
+
+
+@pytest.fixture
+def rng(request):
+    """Random numbers; the seed is shown when the test fails."""
+    seed = request.config.getoption('--random-seed')
+    if seed is None:
+        seed = random.SystemRandom().randrange(1 << 32)
+    print(f'random seed: {seed} (repeat with --random-seed {seed})')
+    return random.Random(seed)
+
+
+@pytest.fixture
+def folder():
+    """An empty folder on a disk file system, removed at the end."""
+    with tempfile.TemporaryDirectory(prefix='cowbird-test-', dir=os.environ.get('COWBIRD_TEST_DIR', '/var/tmp')) as name:
+        yield Path(name)
+
+
+def check_stderr(machine):
+    text = machine.stderr()
+    bad = [line for line in text.splitlines() if any(mark in line for mark in SANITIZER_MARKS)]
+    assert not bad, f'the VMM complained: {text}'
+
+
+class Machines:
+    """Makes virtual machines and ends them all."""
+
+    def __init__(self):
+        self.all = []
+
+    def track(self, machine):
+        self.all.append(machine)
+        return machine
+
+    def start(self, **options):
+        return self.track(vmlib.Vm(**options))
+
+    def boot(self, **options):
+        """A running guest that has said it is ready; `facts` is what it said."""
+        machine = self.start(**options)
+        machine.facts = machine.console.ready()
+        return machine
+
+    def filled(self, seed=7, **options):
+        """A running guest whose memory is full of pages of that seed."""
+        machine = self.boot(**options)
+        machine.pages = machine.console.fill(seed)
+        return machine
+
+    def restore(self, path, mode=None, **options):
+        return self.track(vmlib.restore(path, mode, **options))
+
+    def end(self, machine):
+        check_stderr(machine)
+        machine.close()
+        self.all.remove(machine)
+
+    def finish(self):
+        crashed = []
+        for machine in self.all:
+            status = machine.process and machine.process.poll()
+            if status is not None and status < 0 and not getattr(machine, 'killed', False):
+                crashed.append(f'status {status}: {machine.stderr()}')
+            try:
+                check_stderr(machine)
+            except AssertionError as error:
+                crashed.append(str(error))
+            machine.close()
+        assert not crashed, '\n'.join(crashed)
+
+
+@pytest.fixture
+def machines():
+    group = Machines()
+    yield group
+    group.finish()
+
+
+class Saved:
+    """A full snapshot of an idle guest whose memory was filled from `seed`."""
+
+    def __init__(self, path, memory, cpus, seed, pages, info):
+        self.path, self.memory, self.cpus, self.seed, self.pages, self.info = path, memory, cpus, seed, pages, info
+        self.options = {'memory': memory, 'cpus': cpus}
+
+    def copy(self, path):
+        """A copy of one's own, for tests that change the file."""
+        shutil.copyfile(self.path, path)
+        return path
+
+
+def make_saved(folder, memory='160M', cpus=1, seed=7):
+    path = Path(folder) / f'base-{memory}-{cpus}.snap'
+    with vmlib.Vm(memory=memory, cpus=cpus) as machine:
+        machine.console.ready()
+        machine.console.command('smp')
+        pages = machine.console.fill(seed)
+        info = machine.save(path)
+        machine.quit()
+        check_stderr(machine)
+    return Saved(path, memory, cpus, seed, pages, info)
+
+
+@pytest.fixture(scope='session')
+def saved():
+    """One snapshot of 160 MiB for all tests; never to be changed."""
+    with tempfile.TemporaryDirectory(prefix='cowbird-test-', dir=os.environ.get('COWBIRD_TEST_DIR', '/var/tmp')) as name:
+        yield make_saved(name)
+
+
+@pytest.fixture(scope='session')
+def saved_smp():
+    with tempfile.TemporaryDirectory(prefix='cowbird-test-', dir=os.environ.get('COWBIRD_TEST_DIR', '/var/tmp')) as name:
+        yield make_saved(name, cpus=4)
