@@ -41,11 +41,11 @@ static bool debugcon_realize(Device *dev, GError **errp)
     IsaDebugcon *s = ISA_DEBUGCON(dev);
 
     if (!s->chardev) {
-        error_set(errp, "isa-debugcon: chardev=ID is missing");
+        error_set(errp, "chardev=ID is missing");
         return false;
     }
     if (s->iobase > UINT16_MAX) {
-        error_set(errp, "isa-debugcon: iobase 0x%x is no port address", s->iobase);
+        error_set(errp, "iobase 0x%x is no port address", s->iobase);
         return false;
     }
     s->chr = chardev_get(dev->machine->chardevs, s->chardev, errp);
@@ -73,10 +73,21 @@ static void isa_debugcon_init(IsaDebugcon *s)
 {
 }
 
+static void isa_debugcon_finalize(GObject *gobj)
+{
+    IsaDebugcon *s = ISA_DEBUGCON(gobj);
+
+    if (s->chr) {
+        chardev_set_handlers(s->chr, NULL, NULL, NULL);
+    }
+    G_OBJECT_CLASS(isa_debugcon_parent_class)->finalize(gobj);
+}
+
 static void isa_debugcon_class_init(IsaDebugconClass *klass)
 {
     DeviceClass *dc = DEVICE_CLASS(klass);
 
+    G_OBJECT_CLASS(klass)->finalize = isa_debugcon_finalize;
     qom_class_install(klass, debugcon_properties);
     dc->realize = debugcon_realize;
     dc->desc = "one port that writes to a character device";

@@ -42,7 +42,7 @@ static bool isa_serial_choose_place(IsaSerial *s, GError **errp)
     }
     if (s->index != INDEX_AUTO && s->index >= G_N_ELEMENTS(com_ports)) {
         error_set(errp,
-                  "isa-serial: at most %zu serial ports have a place of their own: give "
+                  "at most %zu serial ports have a place of their own: give "
                   "iobase and irq, or an index below %zu",
                   G_N_ELEMENTS(com_ports), G_N_ELEMENTS(com_ports));
         return false;
@@ -54,10 +54,16 @@ static bool isa_serial_choose_place(IsaSerial *s, GError **errp)
         s->irq_number = com_irqs[s->index];
     }
     if (s->iobase > UINT16_MAX - (SERIAL_PORTS - 1)) {
-        error_set(errp, "isa-serial: iobase 0x%x is no port address", s->iobase);
+        error_set(errp, "iobase 0x%x is no port address", s->iobase);
         return false;
     }
     return true;
+}
+
+void isa_serial_place(const IsaSerial *s, uint16_t *ret_port, uint8_t *ret_irq)
+{
+    *ret_port = (uint16_t)s->iobase;
+    *ret_irq = (uint8_t)s->irq_number;
 }
 
 static bool isa_serial_realize(Device *dev, GError **errp)
@@ -123,10 +129,17 @@ static void isa_serial_init(IsaSerial *s)
 {
 }
 
+static void isa_serial_finalize(GObject *gobj)
+{
+    serial_disconnect(&ISA_SERIAL(gobj)->state);
+    G_OBJECT_CLASS(isa_serial_parent_class)->finalize(gobj);
+}
+
 static void isa_serial_class_init(IsaSerialClass *klass)
 {
     DeviceClass *dc = DEVICE_CLASS(klass);
 
+    G_OBJECT_CLASS(klass)->finalize = isa_serial_finalize;
     qom_class_install(klass, isa_serial_properties);
     dc->realize = isa_serial_realize;
     dc->reset = isa_serial_reset;

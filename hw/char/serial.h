@@ -44,4 +44,6 @@ void serial_receive(void *opaque, const uint8_t *data, size_t len);
 #define TYPE_ISA_SERIAL (isa_serial_get_type())
 QOM_DECLARE_FINAL_TYPE(IsaSerial, isa_serial, ISA_SERIAL, IsaDeviceClass)
 
+void isa_serial_place(const IsaSerial *s, uint16_t *ret_port, uint8_t *ret_irq);
+
 #endif

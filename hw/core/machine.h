@@ -123,6 +123,7 @@ struct Machine {
     /* isa-debug-exit: the next shutdown ends the process with exit_status, even with -no-shutdown. */
     bool exit_requested;
     int exit_status;
+    IrqLine generation_changed; /* pulsed by vmgenid; unconnected: no effect */
     IrqLine power_button; /* pulsed by system_powerdown; unconnected: no effect */
 };
 

@@ -185,13 +185,13 @@ static void build_serial(Aml *a, unsigned n, uint16_t port, uint8_t irq)
     aml_end(a);
 }
 
-static void build_pvpanic(Aml *a)
+static void build_pvpanic(Aml *a, uint16_t port)
 {
     GByteArray *res = aml_res_new();
 
     aml_begin_device(a, "PEVT");
     name_string(a, "_HID", "QEMU0001");
-    aml_res_io(res, 0x505, 1);
+    aml_res_io(res, port, 1);
     name_resources(a, "_CRS", res);
     aml_end(a);
 }
@@ -218,7 +218,7 @@ static void build_isa(Aml *a, const AcpiConfig *config)
         build_serial(a, i, config->serial[i].port, config->serial[i].irq);
     }
     if (config->pvpanic) {
-        build_pvpanic(a);
+        build_pvpanic(a, config->pvpanic);
     }
     aml_end(a);
 }

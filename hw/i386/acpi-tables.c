@@ -212,6 +212,7 @@ static void madt_nmi(GByteArray *blob)
     p[5] = 1;    /* LINT1 */
 }
 
+/* Inputs 0 to 15 of the I/O APIC are the ISA interrupts of that number, the timer included (accel/kvm-irq.c). */
 static guint build_madt(AcpiTables *t, const AcpiConfig *config)
 {
     GByteArray *blob = t->blobs[ACPI_TABLES];
@@ -224,7 +225,6 @@ static guint build_madt(AcpiTables *t, const AcpiConfig *config)
         madt_cpu(blob, i, config->apic_ids[i]);
     }
     madt_io_apic(blob);
-    madt_override(blob, 0, 2, 0); /* the 8254 is wired to input 2 */
     for (unsigned i = 0; i < G_N_ELEMENTS(level_irqs); i++) {
         madt_override(blob, level_irqs[i], level_irqs[i], 0x0d); /* active high, level */
     }

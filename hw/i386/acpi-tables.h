@@ -22,7 +22,8 @@ typedef struct AcpiConfig {
     const uint32_t *apic_ids;    /* n_cpus of them */
     AmlWindow pci_low, pci_high; /* where PCI BARs may lie, below and above 4 GiB */
     bool s4;                     /* suspend to disk can be chosen */
-    bool rtc, fw_cfg, pvpanic, vmgenid;
+    bool rtc, fw_cfg, vmgenid;
+    uint16_t pvpanic; /* port, 0: none */
     unsigned n_serial;
     struct {
         uint16_t port;

@@ -6,41 +6,59 @@
 #include "hw/i386/boot-setup.h"
 
 #include "accel/accel.h"
+#include "hw/firmware/fw-cfg.h"
+#include "hw/i386/acpi-tables.h"
+#include "hw/i386/boot-tables.h"
 #include "hw/i386/linux-boot.h"
-#include "hw/i386/machine.h"
-#include "memory/ram-block.h"
 #include "util/error.h"
-#include "util/units.h"
-
-#define EBDA_BASE 0x9fc00
 
 struct BootSetup {
-    Machine *machine;
+    PcMachine *pc;
     LinuxBoot *linux_boot; /* NULL: none, the guest's state comes from a stream */
-    E820Table e820;
-    uint64_t rsdp; /* 0: no ACPI */
+    BootTables *tables;
 };
 
-static void make_e820(BootSetup *setup, uint64_t tables, uint64_t tables_size)
+/* PCI interrupts to where the tables say they can go, power management to its ports. */
+static void set_up_chipset(PcMachine *pc)
 {
-    const Machine *m = setup->machine;
-    E820Table *t = &setup->e820;
+    static const uint8_t irqs[PCI_PIRQ_COUNT] = { 10, 10, 11, 11 };
+    PciBus *bus = MACHINE(pc)->pci;
+    unsigned piix3 = PCI_DEVICE(pc->piix3)->devfn, pm = PCI_DEVICE(pc->pm)->devfn;
 
-    e820_add(t, 0, EBDA_BASE, E820_RAM);
-    e820_add(t, EBDA_BASE, PC_VGA_BASE - EBDA_BASE, E820_RESERVED);
-    e820_add(t, PC_BIOS_BASE, PC_BIOS_SIZE, E820_RESERVED);
-    e820_add(t, 1 * MiB, tables - 1 * MiB, E820_RAM);
-    e820_add(t, tables, tables_size, E820_RESERVED);
-    e820_add(t, PC_HOLE_4G, m->above_4g, E820_RAM);
+    for (unsigned i = 0; i < PCI_PIRQ_COUNT; i++) {
+        pci_config_write(bus, piix3, PIIX3_REG_PIRQ + i, irqs[i], 1);
+    }
+    pci_config_write(bus, pm, PIIX4_REG_PM_BASE, ACPI_PM_BASE, 4);
+    pci_config_write(bus, pm, PIIX4_REG_PM_ENABLE, 1, 1);
+    pci_config_write(bus, pm, PCI_REG_INTERRUPT_LINE, ACPI_SCI_IRQ, 1);
+}
+
+/* Each device with an interrupt pin learns the interrupt that its pin is routed to. */
+static void set_interrupt_lines(PcMachine *pc)
+{
+    PciBus *bus = MACHINE(pc)->pci;
+
+    for (unsigned devfn = 0; devfn < G_N_ELEMENTS(bus->functions); devfn++) {
+        unsigned pin =
+            bus->functions[devfn] ? bus->functions[devfn]->config[PCI_REG_INTERRUPT_PIN] : 0;
+
+        if (pin) {
+            unsigned pirq = pci_pirq_of(devfn >> 3, pin - 1);
+
+            pci_config_write(bus, devfn, PCI_REG_INTERRUPT_LINE,
+                             PCI_DEVICE(pc->piix3)->config[PIIX3_REG_PIRQ + pirq], 1);
+        }
+    }
 }
 
 static bool boot_setup_load(BootSetup *setup, GError **errp)
 {
-    Machine *m = setup->machine;
+    Machine *m = MACHINE(setup->pc);
     VcpuBoot registers;
 
-    return linux_boot_load(setup->linux_boot, m->memory, &setup->e820, setup->rsdp, &registers,
-                           errp) &&
+    return boot_tables_load(setup->tables, errp) &&
+           linux_boot_load(setup->linux_boot, m->memory, boot_tables_e820(setup->tables),
+                           boot_tables_rsdp(setup->tables), &registers, errp) &&
            accel_set_boot_registers(m->accel, &registers, errp);
 }
 
@@ -49,51 +67,74 @@ static void boot_setup_reset(void *opaque)
     BootSetup *setup = opaque;
     g_autoptr(GError) err = NULL;
 
-    if (setup->linux_boot && !boot_setup_load(setup, &err)) {
-        error_report("the guest cannot be started again: %s", err->message);
-        runstate_request_stop(setup->machine->runstate, RUN_STATE_INTERNAL_ERROR);
+    set_up_chipset(setup->pc);
+    set_interrupt_lines(setup->pc);
+    if (!setup->linux_boot) {
+        error_set(&err, "there is no -kernel");
+    }
+    if (err || !boot_setup_load(setup, &err)) {
+        error_report("the guest cannot be started: %s", err->message);
+        runstate_request_stop(MACHINE(setup->pc)->runstate, RUN_STATE_INTERNAL_ERROR);
     }
 }
 
-static bool check_has_kernel(const Machine *m, GError **errp)
+static bool open_kernel(BootSetup *setup, GError **errp)
 {
-    if (m->boot.kernel || m->incoming) {
-        return true;
+    const Machine *m = MACHINE(setup->pc);
+    LinuxBootConfig config = {
+        .kernel = m->boot.kernel,
+        .initrd = m->boot.initrd,
+        .cmdline = m->boot.cmdline,
+        .ram_end = boot_tables_base(setup->tables),
+    };
+
+    if (m->boot.kernel) {
+        setup->linux_boot = linux_boot_new(&config, errp);
+        return setup->linux_boot != NULL;
     }
-    error_set(errp, "there is nothing to start: give -kernel FILE, or -incoming for saved state");
-    return false;
+    if (m->boot.initrd || m->boot.cmdline) {
+        error_set(errp, "-initrd and -append need -kernel");
+        return false;
+    }
+    if (!m->incoming) {
+        error_set(errp,
+                  "there is nothing to start: give -kernel FILE, or -incoming for saved state");
+        return false;
+    }
+    return true;
 }
 
-BootSetup *boot_setup_new(Machine *m, GError **errp)
+static void add_fw_cfg_numbers(const Machine *m)
 {
-    BootSetup *setup;
+    fw_cfg_add_bytes(m->fw_cfg, FW_CFG_UUID, m->uuid.data, sizeof(m->uuid.data));
+    fw_cfg_add_u64(m->fw_cfg, FW_CFG_RAM_SIZE, m->ram_size);
+    fw_cfg_add_u16(m->fw_cfg, FW_CFG_NOGRAPHIC, 1);
+    fw_cfg_add_u16(m->fw_cfg, FW_CFG_NB_CPUS, (uint16_t)m->smp.cpus);
+    fw_cfg_add_u16(m->fw_cfg, FW_CFG_MAX_CPUS, (uint16_t)m->smp.max_cpus);
+    fw_cfg_add_u16(m->fw_cfg, FW_CFG_BOOT_MENU, m->boot.menu);
+}
 
-    if (!check_has_kernel(m, errp)) {
+BootSetup *boot_setup_new(PcMachine *pc, GError **errp)
+{
+    BootSetup *setup = g_new0(BootSetup, 1);
+
+    setup->pc = pc;
+    setup->tables = boot_tables_new(pc);
+    add_fw_cfg_numbers(MACHINE(pc));
+    if (!boot_tables_add_files(setup->tables, errp) || !open_kernel(setup, errp)) {
+        boot_setup_free(setup);
         return NULL;
     }
-    setup = g_new0(BootSetup, 1);
-    setup->machine = m;
-    make_e820(setup, m->below_4g, 0);
-    if (m->boot.kernel) {
-        setup->linux_boot = linux_boot_new(&(LinuxBootConfig){ .kernel = m->boot.kernel,
-                                                               .initrd = m->boot.initrd,
-                                                               .cmdline = m->boot.cmdline,
-                                                               .ram_end = m->below_4g },
-                                           errp);
-        if (!setup->linux_boot) {
-            boot_setup_free(setup);
-            return NULL;
-        }
-    }
-    reset_register(m->resets, RESET_IMAGES, boot_setup_reset, setup);
+    reset_register(MACHINE(pc)->resets, RESET_IMAGES, boot_setup_reset, setup);
     return setup;
 }
 
 void boot_setup_free(BootSetup *setup)
 {
     if (setup) {
-        reset_unregister(setup->machine->resets, boot_setup_reset, setup);
+        reset_unregister(MACHINE(setup->pc)->resets, boot_setup_reset, setup);
         linux_boot_free(setup->linux_boot);
+        boot_tables_free(setup->tables);
         g_free(setup);
     }
 }

@@ -5,7 +5,10 @@
  */
 #include "hw/i386/machine.h"
 
+#include "hw/firmware/fw-cfg.h"
 #include "hw/i386/boot-setup.h"
+#include "hw/misc/i8042.h"
+#include "hw/misc/vmgenid.h"
 #include "hw/pci/pam.h"
 #include "hw/timer/clock.h"
 #include "memory/address-map.h"
@@ -76,6 +79,60 @@ bool pc_init_memory(Machine *m, GError **errp)
     return ok && vm_clock_attach(m->clock, m->runstate, m->vmstate, errp);
 }
 
+/* ---- built-in devices ---- */
+
+static void put_cmos16(Rtc *rtc, unsigned index, uint64_t value)
+{
+    rtc_set_cmos(rtc, index, (uint8_t)value);
+    rtc_set_cmos(rtc, index + 1, (uint8_t)(value >> 8));
+}
+
+/* The sizes that firmware and old systems read from the CMOS memory. */
+static void fill_cmos(const Machine *m, Rtc *rtc)
+{
+    uint64_t above_1m = MIN((m->below_4g - 1 * MiB) / KiB, 0xffff);
+    uint64_t above_16m = m->below_4g > 16 * MiB ? (m->below_4g - 16 * MiB) / (64 * KiB) : 0;
+
+    put_cmos16(rtc, 0x15, 640);      /* KiB below 640 KiB */
+    put_cmos16(rtc, 0x17, above_1m); /* KiB above 1 MiB, twice */
+    put_cmos16(rtc, 0x30, above_1m);
+    put_cmos16(rtc, 0x34, MIN(above_16m, 0xffff)); /* 64 KiB above 16 MiB */
+    put_cmos16(rtc, 0x5b, m->above_4g / (64 * KiB));
+    rtc_set_cmos(rtc, 0x5d, (uint8_t)(m->above_4g / (64 * KiB) >> 16));
+    rtc_set_cmos(rtc, 0x5f, (uint8_t)(m->smp.cpus - 1));
+    rtc_set_cmos(rtc, 0x14, 0x04); /* equipment: a mouse port, no floppy, no display */
+}
+
+bool pc_init_isa_devices(PcMachine *pc, GError **errp)
+{
+    Machine *m = MACHINE(pc);
+    Bus *isa = BUS(pc->isa);
+    Device *rtc, *fw_cfg;
+
+    if (!(rtc = device_create(m, TYPE_RTC, isa, errp, NULL)) ||
+        !device_create(m, TYPE_KBC, isa, errp, NULL) ||
+        !device_create(m, TYPE_PORT92, isa, errp, NULL) ||
+        !(fw_cfg = device_create(m, TYPE_FW_CFG, NULL, errp, NULL))) {
+        return false;
+    }
+    pc->rtc_device = RTC(rtc);
+    m->fw_cfg = FW_CFG(fw_cfg);
+    fill_cmos(m, pc->rtc_device);
+    return true;
+}
+
+bool pc_finish(Machine *m, GError **errp)
+{
+    PcMachine *pc = PC_MACHINE(m);
+
+    /* A guest of which copies are made must be able to tell: the device is there unless ACPI is off. */
+    if (pc->acpi && !vmgenid_find(m) && !device_create(m, TYPE_VMGENID, NULL, errp, NULL)) {
+        return false;
+    }
+    pc->boot = boot_setup_new(pc, errp);
+    return pc->boot != NULL;
+}
+
 /* Properties of QEMU's machines for parts that this one never has: "off" is accepted, as libvirt sends it. */
 static json_object *pc_get_absent(Object *obj, GError **errp)
 {
@@ -141,4 +198,5 @@ static void pc_machine_class_init(PcMachineClass *klass)
     mc->default_ram_id = "pc.ram";
     mc->default_ram_size = 128 * MiB;
     mc->init_memory = pc_init_memory;
+    mc->finish = pc_finish;
 }

@@ -7,7 +7,10 @@
 #define COWBIRD_HW_I386_MACHINE_H
 
 #include "hw/core/machine.h"
+#include "hw/i386/acpi-pm.h"
 #include "hw/i386/isa-bus.h"
+#include "hw/i386/piix3.h"
+#include "hw/timer/mc146818rtc.h"
 
 typedef struct BootSetup BootSetup;
 
@@ -17,7 +20,11 @@ QOM_DECLARE_TYPE(PcMachine, pc_machine, PC_MACHINE)
 struct _PcMachine {
     Machine parent_instance;
     bool acpi; /* ACPI tables are given to the guest */
+    /* Made by the board; not references. */
     IsaBus *isa;
+    Piix3 *piix3;
+    Piix4Pm *pm;
+    Rtc *rtc_device;
     BootSetup *boot;
 };
 
@@ -31,11 +38,15 @@ struct _PcMachineClass {
 #define PC_VGA_SIZE 0x20000
 #define PC_BIOS_BASE 0xf0000 /* where SMBIOS and ACPI anchors are looked for */
 #define PC_BIOS_SIZE 0x10000
+#define PC_IO_APIC_BASE 0xfec00000
 
 /* How much of ram_size lies below 4 GiB. */
 uint64_t pc_below_4g(uint64_t ram_size);
 
 /* Phases that boards use for theirs. */
 bool pc_init_memory(Machine *m, GError **errp);
+/* What sits behind every PC's ISA bridge; needs pc->isa. */
+bool pc_init_isa_devices(PcMachine *pc, GError **errp);
+bool pc_finish(Machine *m, GError **errp);
 
 #endif

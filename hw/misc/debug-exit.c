@@ -39,8 +39,7 @@ static bool debug_exit_realize(Device *dev, GError **errp)
     IsaDebugExit *s = ISA_DEBUG_EXIT(dev);
 
     if (s->iosize == 0 || s->iobase > UINT16_MAX || s->iosize > UINT16_MAX + 1u - s->iobase) {
-        error_set(errp, "isa-debug-exit: iobase 0x%x with iosize 0x%x is no range of ports",
-                  s->iobase, s->iosize);
+        error_set(errp, "iobase 0x%x with iosize 0x%x is no range of ports", s->iobase, s->iosize);
         return false;
     }
     return isa_device_add_ports(dev, (uint16_t)s->iobase, s->iosize, &ops, errp);

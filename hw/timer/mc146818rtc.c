@@ -188,7 +188,8 @@ static void arm_second_timer(Rtc *s)
         /* Far alarms are looked at again each hour: the host's clock may be set meanwhile. */
         next = alarm < 0 ? s->seen + 3600 : MIN(alarm, s->seen + 3600);
     }
-    vm_timer_set(s->second_timer, vm_clock_now(machine_of(s)->clock) + next * SECOND - rtc_now(s));
+    vm_timer_set(s->second_timer, vm_clock_now(machine_of(s)->clock) +
+                                      (next - rtc_second(s)) * SECOND - rtc_fraction(s));
 }
 
 static void arm_periodic_timer(Rtc *s)
@@ -438,14 +439,14 @@ static bool rtc_post_load(void *opaque, int version, GError **errp)
 {
     Rtc *s = opaque;
 
+    if (s->offset < -OFFSET_MAX || s->offset > OFFSET_MAX || s->offset_ns < 0 ||
+        s->offset_ns >= SECOND || s->saved_second < -OFFSET_MAX || s->saved_second > OFFSET_MAX) {
+        error_set(errp, "the saved time of the clock is out of range");
+        return false;
+    }
     /* A monotonic clock of another run says nothing: the guest's time goes on where it was. */
     if (machine_of(s)->rtc.clock == RTC_CLOCK_RT) {
         rtc_set_second(s, s->saved_second);
-    }
-    if (s->offset < -OFFSET_MAX || s->offset > OFFSET_MAX || s->offset_ns < 0 ||
-        s->offset_ns >= SECOND) {
-        error_set(errp, "the saved time of the clock is out of range");
-        return false;
     }
     s->index &= RTC_CMOS_SIZE - 1;
     s->lost = MIN(s->lost, LOST_MAX);
