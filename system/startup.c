@@ -250,13 +250,20 @@ bool startup_build(SystemState *state, GError **errp)
     return true;
 }
 
-/* In the reverse order; vCPU threads end first. Parts that were not made are NULL. */
+/*
+ * vCPUs are paused by now. Character devices go first, as closing one tells its device, then what runs
+ * threads, then the devices. Parts that were not made are NULL.
+ */
 void startup_undo(SystemState *state)
 {
     if (state->monitors) {
         monitor_set_flush(state->monitors, 1000);
     }
     migration_free(state->migration);
+    if (state->monitors) {
+        monitor_set_free(state->monitors);
+        chardev_registry_free(state->chardevs);
+    }
     if (state->accel) {
         g_main_context_set_poll_func(NULL, NULL);
         accel_unlock(state->accel);
@@ -265,9 +272,7 @@ void startup_undo(SystemState *state)
     if (state->tree.root) {
         g_object_unref(state->tree.root);
     }
-    if (state->monitors) {
-        monitor_set_free(state->monitors);
-        chardev_registry_free(state->chardevs);
+    if (state->runstate) {
         runstate_free(state->runstate);
         reset_list_free(state->resets);
         vmstate_registry_free(state->vmstate);
