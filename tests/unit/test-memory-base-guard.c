@@ -1,0 +1,712 @@
+/*
+ * The file under a running clone: identity, lease, detach, lost pages.
+ *
+ * The clone is a block and a thread that writes to it as a vCPU would; the writer of the file is a
+ * child process.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memory/chunk-map.h"
+#include "memory/discard.h"
+#include "memory/guest-access.h"
+#include "memory/host-memory.h"
+#include "memory/pagemap.h"
+#include "memory/restore.h"
+#include "tests/unit/memory-fixture.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+
+#define BLOCK_SIZE (32 * MiB)
+#define PAGES (BLOCK_SIZE / FIXTURE_PAGE)
+#define CHUNK RAM_CHUNK_SIZE
+
+/* --- The writer of the file --- */
+
+/* Opens the file with @flags in a child (and is held up there), then overwrites all of it with 0xee. */
+static pid_t start_writer(const char *path, int flags)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        uint8_t buffer[65536];
+        int fd = open(path, flags);
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        memset(buffer, 0xee, sizeof(buffer));
+        for (unsigned i = 0; fd >= 0 && i < 600 && !(flags & O_TRUNC); i++) {
+            if (write(fd, buffer, sizeof(buffer)) < 0) {
+                _exit(2);
+            }
+        }
+        _exit(fd < 0);
+    }
+    g_assert_cmpint(child, >, 0);
+    return child;
+}
+
+static void end_writer(pid_t child)
+{
+    int status;
+
+    g_assert_cmpint(waitpid(child, &status, 0), ==, child);
+    g_assert_true(WIFEXITED(status));
+    g_assert_cmpint(WEXITSTATUS(status), ==, 0);
+}
+
+static bool is_detached(void *opaque)
+{
+    return ((Fixture *)opaque)->notes.detached > 0;
+}
+
+static bool is_lost(void *opaque)
+{
+    return ((Fixture *)opaque)->notes.lost > 0;
+}
+
+static bool has_no_memory(void *opaque)
+{
+    return ((Fixture *)opaque)->notes.no_memory > 0;
+}
+
+static bool is_written(uint64_t page)
+{
+    return page % 11 == 3 || (page >= 2000 && page < 2600);
+}
+
+static void write_some(Fixture *f)
+{
+    for (uint64_t i = 0; i < PAGES; i++) {
+        if (is_written(i)) {
+            fixture_stamp(f->block->host + i * FIXTURE_PAGE, i, 2);
+        }
+    }
+}
+
+static void check_memory(const Fixture *f)
+{
+    for (uint64_t i = 0; i < PAGES; i++) {
+        const uint8_t *page = f->block->host + i * FIXTURE_PAGE;
+
+        g_assert_true(fixture_is_stamped(page, i, is_written(i) ? 2 : 1));
+    }
+}
+
+/* --- Identity --- */
+
+static void t40_identity(void)
+{
+    Fixture f = { 0 };
+    g_autoptr(GError) err = NULL;
+    struct stat st;
+    struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    g_assert_true(ram_base_check_identity(f.base, &err));
+    stat(f.path, &st);
+    g_assert_true(ram_list_uses_file(f.list, st.st_dev, st.st_ino));
+    g_assert_false(ram_list_uses_file(f.list, st.st_dev, st.st_ino + 1));
+    times[1] = st.st_mtim;
+    times[1].tv_nsec ^= 1;
+    g_assert_cmpint(utimensat(AT_FDCWD, f.path, times, 0), ==, 0);
+    g_assert_false(ram_base_check_identity(f.base, &err));
+    g_assert_nonnull(strstr(err->message, f.path));
+    fixture_clear(&f);
+}
+
+/* T40: unlink, rename and chmod are harmless. */
+static void t40_unlink_is_harmless(void)
+{
+    Fixture f = { 0 };
+    g_autoptr(GError) err = NULL;
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    chmod(f.path, 0400);
+    unlink(f.path);
+    g_assert_true(ram_base_check_identity(f.base, &err));
+    g_assert_no_error(err);
+    for (unsigned i = 0; i < 20; i++) {
+        g_main_context_iteration(NULL, FALSE);
+    }
+    g_assert_cmpuint(f.notes.detached, ==, 0);
+    fixture_clear(&f);
+}
+
+/* --- Detaching --- */
+
+/* A writer or truncater is held up until memory is independent of the file. */
+static void detach_by_writer(const char *folder, int flags, bool want_reflink)
+{
+    Fixture f = { 0 };
+    pid_t child;
+
+    fixture_init(&f, folder, BLOCK_SIZE);
+    g_assert_true(ram_base_is_leased(f.base));
+    g_assert_cmpint(ram_list_guard_state(f.list), ==, BASE_GUARD_LEASE);
+    write_some(&f);
+    child = start_writer(f.path, flags);
+    fixture_run_until(is_detached, &f, 20);
+    end_writer(child);
+    check_memory(&f);
+    g_assert_cmpstr(f.notes.reason, ==, "lease-broken");
+    g_assert_cmpuint(f.notes.lost, ==, 0);
+    g_assert_cmpuint(f.notes.paused, ==, 0);
+    g_assert_cmpint(f.notes.reflink, ==, want_reflink);
+    g_assert_cmpint(f.block->report.increment_possible, ==, want_reflink);
+    g_assert_cmpint(f.block->kind, ==, want_reflink ? RAM_FILE_PRIVATE : RAM_ANONYMOUS);
+    g_assert_cmpint(ram_list_guard_state(f.list), ==,
+                    want_reflink ? BASE_GUARD_CLONE : BASE_GUARD_DETACHED);
+    g_test_message("longest pause %d us, %u pauses", (int)f.notes.longest_pause, f.notes.pauses);
+    /* T53: the chunks are few mappings again. */
+    g_test_message("%u mappings", fixture_count_vmas(f.block));
+    g_assert_cmpuint(fixture_count_vmas(f.block), <=, 3);
+    fixture_clear(&f);
+}
+
+static void test_detach_writer(void)
+{
+    detach_by_writer(NULL, O_WRONLY, false);
+}
+
+static void t40b_detach_truncation(void)
+{
+    detach_by_writer(NULL, O_WRONLY | O_TRUNC, false);
+}
+
+/* The policy of the block's mappings is kept. */
+static void t46_policy_after_detach(void)
+{
+    Fixture f = { 0 };
+    pid_t child;
+    g_autofree char *flags = NULL;
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    child = start_writer(f.path, O_WRONLY);
+    fixture_run_until(is_detached, &f, 20);
+    end_writer(child);
+    flags = fixture_vm_flags(f.block->host + CHUNK);
+    g_assert_nonnull(strstr(flags, " dd "));
+    g_assert_nonnull(strstr(flags, " dc "));
+    fixture_clear(&f);
+}
+
+/* --- A file system with reflink, in a loop-mounted file --- */
+
+typedef struct Reflink {
+    char *image, *folder;
+} Reflink;
+
+static bool reflink_mount(Reflink *r)
+{
+    g_autofree char *command = NULL;
+    int fd = fixture_file("/var/tmp", 512 * MiB, &r->image);
+
+    close(fd);
+    r->folder = g_dir_make_tmp("cowbird-xfs-XXXXXX", NULL);
+    command = g_strdup_printf("PATH=$PATH:/sbin:/usr/sbin; { mkfs.xfs -q %s && "
+                              "mount -o loop %s %s; } >/dev/null 2>&1",
+                              r->image, r->image, r->folder);
+    if (system(command) == 0) {
+        return true;
+    }
+    rmdir(r->folder);
+    unlink(r->image);
+    g_free(r->folder);
+    g_free(r->image);
+    return false;
+}
+
+static void reflink_unmount(Reflink *r)
+{
+    g_autofree char *command = g_strdup_printf("umount %s", r->folder);
+
+    g_assert_cmpint(system(command), ==, 0);
+    rmdir(r->folder);
+    unlink(r->image);
+    g_free(r->folder);
+    g_free(r->image);
+}
+
+static void test_detach_reflink(void)
+{
+    Reflink r;
+
+    if (!reflink_mount(&r)) {
+        g_test_skip("no XFS file system can be mounted here");
+        return;
+    }
+    detach_by_writer(r.folder, O_WRONLY, true);
+    detach_by_writer(r.folder, O_WRONLY | O_TRUNC, true);
+    reflink_unmount(&r);
+}
+
+static bool note_data(const PageRange *range, void *opaque)
+{
+    bool *pages = opaque;
+
+    g_assert_cmpint(range->kind, ==, PAGE_DATA);
+    for (uint64_t at = 0; at < range->length; at += FIXTURE_PAGE) {
+        pages[(range->offset + at) / FIXTURE_PAGE] = true;
+    }
+    return true;
+}
+
+/* After a detach to a clone the written pages still are the written ones. */
+static void test_reflink_keeps_increments(void)
+{
+    Fixture f = { 0 };
+    Reflink r;
+    g_autoptr(PagemapScanner) scanner = pagemap_scanner_new(PAGEMAP_AUTO, NULL);
+    g_autofree bool *pages = g_new0(bool, PAGES);
+    pid_t child;
+
+    if (!reflink_mount(&r)) {
+        g_test_skip("no XFS file system can be mounted here");
+        return;
+    }
+    fixture_init(&f, r.folder, BLOCK_SIZE);
+    write_some(&f);
+    child = start_writer(f.path, O_WRONLY);
+    fixture_run_until(is_detached, &f, 20);
+    end_writer(child);
+    g_assert_true(pagemap_scan_block(scanner, f.block, note_data, pages, NULL, NULL));
+    for (uint64_t i = 0; i < PAGES; i++) {
+        g_assert_cmpint(pages[i], ==, is_written(i));
+    }
+    fixture_clear(&f);
+    reflink_unmount(&r);
+}
+
+/* `auto` without a lease maps a clone of its own. */
+static void test_auto_maps_a_clone(void)
+{
+    Fixture f = { .offset = MiB };
+    Reflink r;
+    g_autoptr(GError) err = NULL;
+    uint8_t page[FIXTURE_PAGE] = { 0 };
+    int writer;
+
+    if (!reflink_mount(&r)) {
+        g_test_skip("no XFS file system can be mounted here");
+        return;
+    }
+    writer = fixture_file(r.folder, f.offset + BLOCK_SIZE, &f.path);
+    fixture_fill_file(writer, f.offset, BLOCK_SIZE, 1);
+    fixture_new_block(&f, BLOCK_SIZE);
+    fixture_open_base(&f);
+    g_assert_true(fixture_restore(&f, RESTORE_AUTO, &err));
+    g_assert_no_error(err);
+    g_assert_cmpint(f.block->report.used, ==, RAM_RESTORE_USED_COPY_ON_WRITE);
+    g_assert_cmpint(ram_list_guard_state(f.list), ==, BASE_GUARD_CLONE);
+    for (uint64_t i = 0; i < PAGES; i++) {
+        g_assert_cmpint(pwrite(writer, page, FIXTURE_PAGE, f.offset + i * FIXTURE_PAGE), >, 0);
+    }
+    g_assert_cmpint(ftruncate(writer, 0), ==, 0);
+    close(writer);
+    write_some(&f);
+    check_memory(&f);
+    fixture_clear(&f);
+    reflink_unmount(&r);
+}
+
+/* --- While the guest runs --- */
+
+/* Writes page after page; stands while the control says so. */
+typedef struct Vcpu {
+    Fixture *f;
+    GMutex running; /* held while it writes; the pause takes it */
+    gint stop;
+    uint64_t written; /* pages, going round */
+} Vcpu;
+
+static gpointer vcpu_thread(gpointer opaque)
+{
+    Vcpu *v = opaque;
+
+    while (!g_atomic_int_get(&v->stop)) {
+        g_mutex_lock(&v->running);
+        for (unsigned i = 0; i < 16; i++) {
+            uint64_t page = (v->written * 37) % PAGES;
+
+            fixture_stamp(v->f->block->host + page * FIXTURE_PAGE, page, 3 + v->written / PAGES);
+            v->written++;
+        }
+        g_mutex_unlock(&v->running);
+    }
+    return NULL;
+}
+
+static Vcpu *the_vcpu;
+
+static void vcpu_pause(void *opaque)
+{
+    fixture_pause(opaque);
+    if (((FixtureNotes *)opaque)->paused == 1) {
+        g_mutex_lock(&the_vcpu->running);
+    }
+}
+
+static void vcpu_resume(void *opaque)
+{
+    fixture_resume(opaque);
+    if (((FixtureNotes *)opaque)->paused == 0) {
+        g_mutex_unlock(&the_vcpu->running);
+    }
+}
+
+/* Every write of the running guest survives the move. */
+static void test_detach_under_a_running_guest(void)
+{
+    Fixture f = { 0 };
+    Vcpu v = { .f = &f };
+    MemoryControl control = fixture_control(&f.notes);
+    BaseGuard *guard;
+    GThread *thread;
+    pid_t child;
+
+    control.pause = vcpu_pause;
+    control.resume = vcpu_resume;
+    the_vcpu = &v;
+    f.offset = MiB;
+    f.fd = fixture_file(NULL, f.offset + BLOCK_SIZE, &f.path);
+    fixture_fill_file(f.fd, f.offset, BLOCK_SIZE, 1);
+    close(f.fd);
+    fixture_new_block(&f, BLOCK_SIZE);
+    guard = base_guard_new(f.list, &control, NULL);
+    ram_list_set_guard(f.list, guard);
+    fixture_open_base(&f);
+    g_assert_true(fixture_restore(&f, RESTORE_COPY_ON_WRITE, NULL));
+    g_mutex_init(&v.running);
+    thread = g_thread_new("vcpu", vcpu_thread, &v);
+    child = start_writer(f.path, O_WRONLY);
+    fixture_run_until(is_detached, &f, 30);
+    end_writer(child);
+    g_atomic_int_set(&v.stop, 1);
+    g_thread_join(thread);
+    g_test_message("longest pause %d us; guest wrote %d pages", (int)f.notes.longest_pause,
+                   (int)v.written);
+    for (uint64_t n = v.written > PAGES ? v.written - PAGES : 0; n < v.written; n++) {
+        uint64_t page = (n * 37) % PAGES;
+
+        g_assert_true(fixture_is_stamped(f.block->host + page * FIXTURE_PAGE, page, 3 + n / PAGES));
+    }
+    for (uint64_t n = v.written; n < PAGES; n++) {
+        uint64_t page = (n * 37) % PAGES;
+
+        g_assert_true(fixture_is_stamped(f.block->host + page * FIXTURE_PAGE, page, 1));
+    }
+    fixture_clear(&f);
+    g_mutex_clear(&v.running);
+}
+
+/* T48: a chunk with I/O under way is put off, and what the I/O writes is there afterwards. */
+static void t48_chunk_with_io_is_put_off(void)
+{
+    Fixture f = { 0 };
+    g_autoptr(AddressMap) map = address_map_new("memory", 36);
+    struct iovec iov[2];
+    unsigned n;
+    pid_t child;
+    gint64 end;
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    address_map_add_ram(map, 0, f.block, 0, BLOCK_SIZE, false, NULL);
+    g_assert_true(guest_map_iov(map, 5 * CHUNK, FIXTURE_PAGE, true, iov, 2, &n));
+    child = start_writer(f.path, O_WRONLY);
+    end = g_get_monotonic_time() + G_USEC_PER_SEC / 2;
+    while (g_get_monotonic_time() < end) {
+        g_main_context_iteration(NULL, FALSE);
+    }
+    g_assert_cmpuint(f.notes.detached, ==, 0);
+    g_assert_cmpuint(chunk_map_count(f.block->released), ==, BLOCK_SIZE / CHUNK - 1);
+    g_assert_false(chunk_map_test(f.block->released, 5));
+    memset(iov[0].iov_base, 0x99, FIXTURE_PAGE);
+    guest_unmap_iov(map, iov, n);
+    fixture_run_until(is_detached, &f, 20);
+    end_writer(child);
+    g_assert_cmphex(f.block->host[5 * CHUNK + 17], ==, 0x99);
+    g_assert_true(fixture_is_stamped(f.block->host + 5 * CHUNK + FIXTURE_PAGE,
+                                     5 * CHUNK / FIXTURE_PAGE + 1, 1));
+    fixture_clear(&f);
+}
+
+static void note_done(void *opaque, const GError *error)
+{
+    g_assert_no_error(error);
+    *(unsigned *)opaque += 1;
+}
+
+static bool is_one(void *opaque)
+{
+    return *(unsigned *)opaque == 1;
+}
+
+static void test_detach_on_request(void)
+{
+    Fixture f = { 0 };
+    g_autoptr(GError) err = NULL;
+    unsigned done = 0;
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    write_some(&f);
+    g_assert_true(
+        base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &done, &err));
+    g_assert_cmpint(ram_list_guard_state(f.list), ==, BASE_GUARD_DRAINING);
+    g_assert_false(
+        base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &done, &err));
+    fixture_run_until(is_one, &done, 20);
+    g_assert_cmpstr(f.notes.reason, ==, "requested");
+    g_assert_cmpint(truncate(f.path, 0), ==, 0);
+    check_memory(&f);
+    /* Again: there is nothing to do. */
+    g_clear_error(&err);
+    g_assert_true(
+        base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &done, &err));
+    g_assert_cmpuint(done, ==, 2);
+    fixture_clear(&f);
+}
+
+static void test_detach_is_given_up_at_the_end(void)
+{
+    Fixture f = { 0 };
+    unsigned done = 0;
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    g_assert_true(
+        base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &done, NULL));
+    fixture_clear(&f);
+    g_assert_cmpuint(done, ==, 0);
+}
+
+/* Released chunks need no file, and stay zero. */
+static void test_detach_leaves_released_chunks(void)
+{
+    Fixture f = { 0 };
+    bool remapped;
+    pid_t child;
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    g_assert_true(discard_remap_chunks(f.block, 3, 2, &remapped, NULL));
+    child = start_writer(f.path, O_WRONLY);
+    fixture_run_until(is_detached, &f, 20);
+    end_writer(child);
+    for (uint64_t at = 0; at < BLOCK_SIZE; at += FIXTURE_PAGE) {
+        bool released = at >= 3 * CHUNK && at < 5 * CHUNK;
+        const uint8_t *page = f.block->host + at;
+
+        g_assert_true(released ? fixture_is_zero(page)
+                               : fixture_is_stamped(page, at / FIXTURE_PAGE, 1));
+    }
+    g_assert_cmpint(f.block->kind, ==, RAM_ANONYMOUS);
+    fixture_clear(&f);
+}
+
+/* T49: an O_NONBLOCK opener is turned away, the break goes on, and the lease is gone after it. */
+static void t49_nonblocking_opener(void)
+{
+    Fixture f = { 0 };
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    write_some(&f);
+    g_assert_cmpint(open(f.path, O_WRONLY | O_NONBLOCK), ==, -1);
+    g_assert_cmpint(errno, ==, EAGAIN);
+    fixture_run_until(is_detached, &f, 20);
+    check_memory(&f);
+    fixture_clear(&f);
+}
+
+/* --- Lost pages --- */
+
+/* T49, T50: a truncation that no lease holds up: found by SIGBUS, the VM is told once, nobody dies. */
+static void t49_lost_page_by_sigbus(void)
+{
+    Fixture f = { 0 };
+    g_autoptr(AddressMap) map = address_map_new("memory", 36);
+    uint8_t data[16];
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    address_map_add_ram(map, 0, f.block, 0, BLOCK_SIZE, false, NULL);
+    g_assert_true(guest_read(map, 7 * CHUNK, data, 16));
+    g_assert_cmpint(close(open(f.path, O_RDONLY | O_TRUNC)), ==, 0);
+    g_assert_false(ram_list_is_lost(f.list));
+    g_assert_false(guest_read(map, 7 * CHUNK + 100, data, 16));
+    g_assert_true(ram_list_is_lost(f.list));
+    g_assert_false(guest_write(map, 2 * CHUNK, data, 16));
+    fixture_run_until(is_lost, &f, 5);
+    g_main_context_iteration(NULL, FALSE);
+    g_assert_cmpuint(f.notes.lost, ==, 1);
+    g_assert_cmpuint(f.notes.lost_offset / FIXTURE_PAGE, ==, 7 * CHUNK / FIXTURE_PAGE);
+    fixture_clear(&f);
+}
+
+/* T50: a vCPU that failed asks whether a file has become shorter. */
+static void t50_short_file_is_found(void)
+{
+    Fixture f = { 0 };
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    g_assert_false(ram_list_check_files(f.list, "KVM_EXIT_SHUTDOWN"));
+    g_assert_cmpint(close(open(f.path, O_RDONLY | O_TRUNC)), ==, 0);
+    g_assert_true(ram_list_check_files(f.list, "KVM_EXIT_SHUTDOWN"));
+    fixture_run_until(is_lost, &f, 5);
+    g_assert_cmpuint(f.notes.lost, ==, 1);
+    fixture_clear(&f);
+}
+
+/* What was truncated lies in released chunks only: nothing is lost. */
+static void test_short_file_under_released_chunks(void)
+{
+    Fixture f = { 0 };
+    bool remapped;
+    int fd;
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    g_assert_true(discard_remap_chunks(f.block, 0, BLOCK_SIZE / CHUNK, &remapped, NULL));
+    fd = open(f.path, O_RDONLY | O_TRUNC);
+    close(fd);
+    g_assert_false(ram_list_check_files(f.list, "KVM_EXIT_SHUTDOWN"));
+    fixture_clear(&f);
+}
+
+/* A system call that is given lost memory fails with EFAULT; the device that made it asks. */
+static void test_fault_in_a_system_call(void)
+{
+    Fixture f = { 0 };
+    g_autoptr(AddressMap) map = address_map_new("memory", 36);
+    struct iovec iov[1];
+    unsigned n;
+    int fds[2];
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    address_map_add_ram(map, 0, f.block, 0, BLOCK_SIZE, false, NULL);
+    g_assert_cmpint(pipe(fds), ==, 0);
+    g_assert_true(guest_map_iov(map, 0, FIXTURE_PAGE, false, iov, 1, &n));
+    g_assert_false(guest_iov_fault(map, iov, n));
+    g_assert_cmpint(close(open(f.path, O_RDONLY | O_TRUNC)), ==, 0);
+    g_assert_cmpint(write(fds[1], iov[0].iov_base, FIXTURE_PAGE), ==, -1);
+    g_assert_cmpint(errno, ==, EFAULT);
+    g_assert_true(guest_iov_fault(map, iov, n));
+    guest_unmap_iov(map, iov, n);
+    fixture_run_until(is_lost, &f, 5);
+    close(fds[0]);
+    close(fds[1]);
+    fixture_clear(&f);
+}
+
+/* SIGBUS outside guest RAM is what it is without us. */
+static void test_foreign_sigbus(void)
+{
+    if (g_test_subprocess()) {
+        Fixture f = { 0 };
+        g_autofree char *path = NULL;
+        int fd = fixture_file(NULL, FIXTURE_PAGE, &path);
+        uint8_t *page = mmap(NULL, FIXTURE_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+
+        unlink(path);
+        fixture_init(&f, NULL, BLOCK_SIZE);
+        unlink(f.path);
+        prctl(PR_SET_DUMPABLE, 0);
+        g_assert_cmpint(ftruncate(fd, 0), ==, 0);
+        (void)*(volatile uint8_t *)page;
+        exit(0);
+    }
+    g_test_trap_subprocess(NULL, 0, 0);
+    g_assert_false(g_test_trap_has_passed());
+}
+
+/* --- Too little memory --- */
+
+#define CGROUP "/sys/fs/cgroup/memory/cowbird-test"
+
+static bool enter_small_cgroup(uint64_t limit)
+{
+    g_autofree char *text = g_strdup_printf("%" G_GUINT64_FORMAT, limit);
+    g_autofree char *pid = g_strdup_printf("%d", getpid());
+    struct {
+        const char *path, *text;
+    } writes[] = {
+        { CGROUP "/memory.limit_in_bytes", text },
+        { CGROUP "/cgroup.procs", pid },
+    };
+
+    mkdir(CGROUP, 0755);
+    for (unsigned i = 0; i < G_N_ELEMENTS(writes); i++) {
+        int fd = open(writes[i].path, O_WRONLY | O_CLOEXEC);
+        bool ok = fd >= 0 && write(fd, writes[i].text, strlen(writes[i].text)) > 0;
+
+        close(fd);
+        if (!ok) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Without the memory to detach to, the VM is stopped while it is right, and nobody is killed. */
+static void t45_no_memory_to_detach(void)
+{
+    if (g_test_subprocess()) {
+        Fixture f = { 0 };
+        const char *limit;
+        uint64_t bytes;
+        pid_t child;
+
+        if (!enter_small_cgroup(80 * MiB)) {
+            exit(77);
+        }
+        g_assert_true(host_memory_available(&bytes, &limit, NULL));
+        g_assert_cmpuint(bytes, <=, 80 * MiB);
+        g_assert_cmpstr(limit, ==, "the limit of the cgroup");
+        fixture_init(&f, NULL, BLOCK_SIZE);
+        write_some(&f);
+        child = start_writer(f.path, O_WRONLY);
+        fixture_run_until(has_no_memory, &f, 20);
+        g_assert_cmpuint(f.notes.detached, ==, 0);
+        g_assert_nonnull(strstr(f.notes.reason, "cgroup"));
+        check_memory(&f);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        fixture_clear(&f);
+        exit(0);
+    }
+    g_test_trap_subprocess(NULL, 0, 0);
+    rmdir(CGROUP);
+    if (!g_test_trap_has_passed()) {
+        g_autofree char *probe = g_strdup(CGROUP);
+
+        if (mkdir(probe, 0755) < 0) {
+            g_test_skip("no memory cgroup (version 1) can be made here");
+            return;
+        }
+        rmdir(probe);
+    }
+    g_test_trap_assert_passed();
+}
+
+int main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/memory/base-guard/t40_identity", t40_identity);
+    g_test_add_func("/memory/base-guard/t40_unlink_is_harmless", t40_unlink_is_harmless);
+    g_test_add_func("/memory/base-guard/detach-writer", test_detach_writer);
+    g_test_add_func("/memory/base-guard/t40b_detach_truncation", t40b_detach_truncation);
+    g_test_add_func("/memory/base-guard/t46_policy_after_detach", t46_policy_after_detach);
+    g_test_add_func("/memory/base-guard/detach-reflink", test_detach_reflink);
+    g_test_add_func("/memory/base-guard/reflink-keeps-increments", test_reflink_keeps_increments);
+    g_test_add_func("/memory/base-guard/auto-maps-a-clone", test_auto_maps_a_clone);
+    g_test_add_func("/memory/base-guard/running-guest", test_detach_under_a_running_guest);
+    g_test_add_func("/memory/base-guard/t48_chunk_with_io_is_put_off",
+                    t48_chunk_with_io_is_put_off);
+    g_test_add_func("/memory/base-guard/detach-on-request", test_detach_on_request);
+    g_test_add_func("/memory/base-guard/detach-given-up", test_detach_is_given_up_at_the_end);
+    g_test_add_func("/memory/base-guard/released-chunks", test_detach_leaves_released_chunks);
+    g_test_add_func("/memory/base-guard/t49_nonblocking_opener", t49_nonblocking_opener);
+    g_test_add_func("/memory/base-guard/t49_lost_page_by_sigbus", t49_lost_page_by_sigbus);
+    g_test_add_func("/memory/base-guard/t50_short_file_is_found", t50_short_file_is_found);
+    g_test_add_func("/memory/base-guard/short-under-released",
+                    test_short_file_under_released_chunks);
+    g_test_add_func("/memory/base-guard/system-call", test_fault_in_a_system_call);
+    g_test_add_func("/memory/base-guard/foreign-sigbus", test_foreign_sigbus);
+    g_test_add_func("/memory/base-guard/t45_no_memory_to_detach", t45_no_memory_to_detach);
+    return g_test_run();
+}
