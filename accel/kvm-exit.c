@@ -23,20 +23,23 @@ typedef struct MemoryFaultExit {
 
 /* --- Lost pages: design.md §5 --- */
 
-/* A page of guest RAM cannot be read: the VM must never run again. */
+/* A page of guest RAM cannot be read: the VM must never run again. @gpa: where, NULL = unknown. */
 static void lose_page(KvmVcpu *vcpu, const char *reason, const uint64_t *gpa)
 {
     const AccelEnv *env = &vcpu->accel->env;
-    AddressRange range = { .block = NULL };
-    uint64_t offset = 0;
+    AddressRange range;
 
-    if (gpa && address_map_find(env->memory, *gpa, &range) && range.kind == ADDRESS_RAM) {
-        offset = range.block_offset + (*gpa - range.base);
-    } else {
-        range.block = NULL;
-    }
     runstate_request_stop(env->runstate, RUN_STATE_IO_ERROR);
-    ram_list_report_lost(env->ram, reason, range.block, offset);
+    if (!ram_list_guard(env->ram)) {
+        /* No snapshot file is behind it: a failing host, or a file of the user's own. */
+        error_report("CPU %u: %s, guest address 0x%" G_GINT64_MODIFIER "x", vcpu->index, reason,
+                     gpa ? *gpa : 0);
+    } else if (gpa && address_map_find(env->memory, *gpa, &range) && range.kind == ADDRESS_RAM) {
+        ram_list_report_lost(env->ram, reason, range.block,
+                             range.block_offset + (*gpa - range.base));
+    } else {
+        ram_list_report_lost(env->ram, reason, ram_list_get(env->ram, 0), 0);
+    }
 }
 
 /* Lost memory explains the failure of a vCPU: then that is what is reported, and nothing else. */
