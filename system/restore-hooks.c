@@ -5,6 +5,7 @@
  */
 #include "system/restore-hooks.h"
 
+#include "hw/misc/vmgenid.h"
 #include "system/lifecycle.h"
 #include "system/state.h"
 #include "util/error.h"
@@ -29,6 +30,12 @@ static bool quiesce(void *opaque, GError **errp)
     return !state->accel || accel_fetch_state(state->accel, errp);
 }
 
+/* A guest that runs from an older state again is told. */
+static bool after_load(void *opaque, GError **errp)
+{
+    return vmgenid_after_load(((SystemState *)opaque)->machine, errp);
+}
+
 static void incoming_done(void *opaque, const GError *err, bool exit_wanted)
 {
     SystemState *state = opaque;
@@ -46,6 +53,7 @@ MigrationHooks restore_hooks(SystemState *state)
     return (MigrationHooks){
         .quiesce = quiesce,
         .cpu_digest = cpu_digest,
+        .after_load = after_load,
         .incoming_done = incoming_done,
         .opaque = state,
     };
