@@ -77,6 +77,7 @@ static bool isa_serial_realize(Device *dev, GError **errp)
             return false;
         }
     }
+    s->state.wait_for_state = dev->machine->incoming;
     if (!isa_serial_choose_place(s, errp) ||
         !isa_device_irq(dev, s->irq_number, &s->state.irq, errp) ||
         !serial_connect(&s->state, chr, errp)) {

@@ -296,7 +296,7 @@ size_t serial_can_receive(void *opaque)
 {
     SerialState *s = opaque;
 
-    return s->mcr & MCR_LOOP ? 0 : fifo_depth(s) - MIN(s->rx.count, fifo_depth(s));
+    return s->mcr & MCR_LOOP || s->wait_for_state ? 0 : fifo_depth(s) - MIN(s->rx.count, fifo_depth(s));
 }
 
 void serial_receive(void *opaque, const uint8_t *data, size_t len)
@@ -351,6 +351,7 @@ void serial_reset(SerialState *s)
     s->msr = modem_inputs(s);
     s->thr_pending = false;
     s->rx.count = s->tx.count = 0;
+    s->wait_for_state = false;
     serial_update_irq(s);
     if (s->chr) {
         chardev_accept_input(s->chr);
@@ -363,6 +364,7 @@ static bool serial_post_load(void *opaque, int version, GError **errp)
 
     s->rx.count = MIN(s->rx.count, fifo_depth(s));
     s->tx.count = MIN(s->tx.count, fifo_depth(s));
+    s->wait_for_state = false;
     serial_transmit(s);
     serial_update_irq(s);
     if (s->chr) {
