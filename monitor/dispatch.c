@@ -81,10 +81,6 @@ static bool read_member(const char *key, json_object *value, Request *request, G
 
 static bool read_request(json_object *message, Request *request, GError **errp)
 {
-    if (!json_object_is_type(message, json_type_object)) {
-        error_set(errp, "QMP input must be a JSON object");
-        return false;
-    }
     request->has_id = json_object_object_get_ex(message, "id", &request->id);
     json_object_object_foreach(message, key, value)
     {

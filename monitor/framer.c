@@ -110,8 +110,15 @@ static FramerResult fail(JsonFramer *f, const char *reason, char **ret_error)
     if (!tell) {
         return FRAMER_MORE;
     }
-    *ret_error = g_strdup_printf("JSON parse error, %s", reason);
+    *ret_error = g_strdup(reason);
     return FRAMER_ERROR;
+}
+
+static FramerResult bad_json(JsonFramer *f, const char *reason, char **ret_error)
+{
+    g_autofree char *text = g_strdup_printf("JSON parse error, %s", reason);
+
+    return fail(f, text, ret_error);
 }
 
 /* Whether reading can start again at @c, which then is not used up yet. */
@@ -142,12 +149,12 @@ static FramerResult idle_byte(JsonFramer *f, char c, char **ret_error)
         f->line_failed = f->line_failed && c != '\n';
         return FRAMER_MORE;
     }
-    if (c == '{' || c == '[') {
+    f->scan = (JsonScan){ 0 };
+    if (c == '{') {
         return FRAMER_MESSAGE;
     }
-    f->scan = (JsonScan){ 0 };
     json_scan_byte(&f->scan, c);
-    return fail(f, "a message is a JSON object", ret_error);
+    return fail(f, "QMP input must be a JSON object", ret_error);
 }
 
 /*
@@ -176,6 +183,11 @@ static FramerResult message_byte(JsonFramer *f, char c, bool *ret_unused, json_o
                                  char **ret_error)
 {
     bool maybe_new = c == '{' && f->scan.line_start && f->bytes;
+
+    if (maybe_new && f->line_failed) {
+        *ret_unused = true; /* what began on a malformed line is more of the same */
+        return FRAMER_MORE;
+    }
     char quote = f->scan.quote;
     bool escaped = f->scan.escaped;
     const char *bad = json_scan_byte(&f->scan, c);
@@ -184,13 +196,13 @@ static FramerResult message_byte(JsonFramer *f, char c, bool *ret_unused, json_o
     hold_byte(f, c, quote, escaped);
     f->bytes++;
     if (bad) {
-        return fail(f, bad, ret_error);
+        return bad_json(f, bad, ret_error);
     }
     if (f->bytes > f->max_bytes) {
-        return fail(f, "the message is too long", ret_error);
+        return fail(f, "QMP input is longer than 64 MiB", ret_error);
     }
     if (f->scan.depth > f->max_depth) {
-        return fail(f, "nesting too deep", ret_error);
+        return fail(f, "QMP input is nested too deep", ret_error);
     }
     if (f->scan.depth > 0 && !maybe_new) {
         return FRAMER_MORE;
@@ -205,7 +217,7 @@ static FramerResult message_byte(JsonFramer *f, char c, bool *ret_unused, json_o
         return FRAMER_MORE;
     }
     *ret_unused = maybe_new;
-    return fail(f, json_tokener_error_desc(error), ret_error);
+    return bad_json(f, json_tokener_error_desc(error), ret_error);
 }
 
 /* One byte, in whichever state. */
@@ -227,7 +239,6 @@ static FramerResult feed_byte(JsonFramer *f, char c, bool *ret_unused, json_obje
         if (result != FRAMER_MESSAGE) {
             return result;
         }
-        f->scan = (JsonScan){ 0 };
     }
     return message_byte(f, c, ret_unused, ret_message, ret_error);
 }
@@ -257,7 +268,7 @@ FramerResult framer_feed(JsonFramer *f, const char *data, size_t len, size_t *re
         if (error != json_tokener_continue) {
             json_object_put(*ret_message);
             *ret_message = NULL;
-            return fail(f, json_tokener_error_desc(error), ret_error);
+            return bad_json(f, json_tokener_error_desc(error), ret_error);
         }
     }
     return FRAMER_MORE;

@@ -1,5 +1,5 @@
 /*
- * Cuts a stream of bytes into JSON messages.
+ * Cuts a stream of bytes into QMP messages, which are JSON objects.
  *
  * Malformed input gives one error; reading starts again at the next line that can begin a message,
  * or at the next '{' when every brace opened before has been closed. Further errors on the same
@@ -18,7 +18,7 @@ typedef struct JsonFramer JsonFramer;
 
 typedef enum FramerResult {
     FRAMER_MORE,    /* all bytes are used and no message is complete */
-    FRAMER_MESSAGE, /* a message: an object or array */
+    FRAMER_MESSAGE, /* a message: an object */
     FRAMER_ERROR,   /* malformed input */
 } FramerResult;
 

@@ -10,6 +10,7 @@
 #ifndef COWBIRD_MONITOR_INTERNAL_H
 #define COWBIRD_MONITOR_INTERNAL_H
 
+#include "monitor/byte-queue.h"
 #include "monitor/framer.h"
 #include "monitor/monitor.h"
 #include "qapi/qapi-commands.h"
@@ -39,9 +40,10 @@ struct MonitorSession {
     bool processing; /* process_input is on the stack */
     uint64_t client; /* changes with each client */
     JsonFramer *framer;
-    GString *in;       /* received, not yet looked at */
-    GString *out;      /* not yet taken by the chardev */
-    guint drop_source; /* the client will be dropped: it does not read */
+    ByteQueue in;       /* received, not yet looked at */
+    ByteQueue out;      /* not yet taken by the chardev */
+    guint drop_source;  /* the client will be dropped: it does not read */
+    guint input_source; /* the rest of the input will be looked at */
 };
 
 /* session.c */

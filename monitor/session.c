@@ -13,6 +13,7 @@
 
 #define INPUT_CHUNK (64u << 10)
 #define INPUT_HIGH (1u << 20)    /* nothing more is read while this much waits */
+#define INPUT_SLICE_US 2000      /* time given to commands at one go */
 #define OUTPUT_HIGH (1u << 20)   /* no more commands beyond this */
 #define OUTPUT_LIMIT (64u << 20) /* the client is dropped beyond this */
 
@@ -25,8 +26,8 @@ MonitorSession *session_new(MonitorSet *set, Chardev *chardev, bool pretty)
     session->chardev = chardev;
     session->pretty = pretty;
     session->framer = framer_new(MONITOR_MAX_MESSAGE, MONITOR_MAX_DEPTH);
-    session->in = g_string_new(NULL);
-    session->out = g_string_new(NULL);
+    session->in.bytes = g_string_new(NULL);
+    session->out.bytes = g_string_new(NULL);
     return session;
 }
 
@@ -42,8 +43,8 @@ void session_unref(MonitorSession *session)
         return;
     }
     framer_free(session->framer);
-    g_string_free(session->in, TRUE);
-    g_string_free(session->out, TRUE);
+    g_string_free(session->in.bytes, TRUE);
+    g_string_free(session->out.bytes, TRUE);
     g_free(session);
 }
 
@@ -62,10 +63,11 @@ static gboolean on_drop(void *opaque)
 
 static void write_out(MonitorSession *session)
 {
-    if (session->out->len) {
-        size_t taken = chardev_write(session->chardev, session->out->str, session->out->len);
+    size_t len = byte_queue_len(&session->out);
 
-        g_string_erase(session->out, 0, taken);
+    if (len) {
+        byte_queue_take(&session->out,
+                        chardev_write(session->chardev, byte_queue_data(&session->out), len));
     }
 }
 
@@ -77,14 +79,14 @@ void session_send(MonitorSession *session, json_object *message)
         const char *text = json_object_to_json_string_ext(message, flags);
 
         log_printf(LOG_QMP, "qmp_send: %s: %s", chardev_id(session->chardev), text);
-        bool was_empty = session->out->len == 0;
+        bool was_empty = byte_queue_len(&session->out) == 0;
 
-        g_string_append(session->out, text);
-        g_string_append(session->out, "\r\n");
+        g_string_append(session->out.bytes, text);
+        g_string_append(session->out.bytes, "\r\n");
         if (was_empty) {
             write_out(session);
         }
-        if (session->out->len > OUTPUT_LIMIT) {
+        if (byte_queue_len(&session->out) > OUTPUT_LIMIT) {
             session->drop_source = g_idle_add(on_drop, session);
         }
     }
@@ -108,7 +110,7 @@ void session_flush(MonitorSession *session, int timeout_ms)
 
 static bool can_take_commands(const MonitorSession *session)
 {
-    return session->open && !session->busy && session->out->len < OUTPUT_HIGH;
+    return session->open && !session->busy && byte_queue_len(&session->out) < OUTPUT_HIGH;
 }
 
 /* Reading goes on while commands wait, so that the client's end is noticed. */
@@ -116,7 +118,7 @@ static size_t on_can_receive(void *opaque)
 {
     MonitorSession *session = opaque;
 
-    return session->in->len < INPUT_HIGH ? INPUT_CHUNK : 0;
+    return byte_queue_len(&session->in) < INPUT_HIGH ? INPUT_CHUNK : 0;
 }
 
 /* A piece of a malformed line that happens to be JSON and is no request: its error has been told. */
@@ -142,10 +144,10 @@ static void process_some(MonitorSession *session)
     char *reason = NULL;
     size_t used = 0;
     GError *error = NULL;
-    FramerResult result =
-        framer_feed(session->framer, session->in->str, session->in->len, &used, &message, &reason);
+    FramerResult result = framer_feed(session->framer, byte_queue_data(&session->in),
+                                      byte_queue_len(&session->in), &used, &message, &reason);
 
-    g_string_erase(session->in, 0, used);
+    byte_queue_take(&session->in, used);
     if (result == FRAMER_MESSAGE) {
         take_message(session, message);
         json_object_put(message);
@@ -156,14 +158,27 @@ static void process_some(MonitorSession *session)
     }
 }
 
+static gboolean on_more_input(void *opaque)
+{
+    MonitorSession *session = opaque;
+
+    session->input_source = 0;
+    session_resume(session);
+    return G_SOURCE_REMOVE;
+}
+
+/* Some steps at a time: the main loop has others to serve. */
 static void process_input(MonitorSession *session)
 {
-    if (session->processing) {
-        return;
-    }
+    int64_t end = g_get_monotonic_time() + INPUT_SLICE_US;
+
     session->processing = true;
     session_ref(session);
-    while (session->in->len && can_take_commands(session)) {
+    while (byte_queue_len(&session->in) && can_take_commands(session)) {
+        if (g_get_monotonic_time() > end) {
+            session->input_source = g_timeout_add(0, on_more_input, session);
+            break;
+        }
         process_some(session);
     }
     session->processing = false;
@@ -175,13 +190,15 @@ static void on_receive(void *opaque, const uint8_t *data, size_t len)
     MonitorSession *session = opaque;
 
     framer_begin_write(session->framer);
-    g_string_append_len(session->in, (const char *)data, len);
-    process_input(session);
+    g_string_append_len(session->in.bytes, (const char *)data, len);
+    if (!session->processing && !session->input_source) {
+        process_input(session);
+    }
 }
 
 void session_resume(MonitorSession *session)
 {
-    if (session->processing || !session->open) {
+    if (session->processing || session->input_source || !session->open) {
         return;
     }
     process_input(session);
@@ -209,9 +226,10 @@ static void set_open(MonitorSession *session, bool open)
     session->negotiated = session->busy = false;
     session->client++;
     framer_reset(session->framer);
-    g_string_truncate(session->in, 0);
-    g_string_truncate(session->out, 0);
+    byte_queue_clear(&session->in);
+    byte_queue_clear(&session->out);
     g_clear_handle_id(&session->drop_source, g_source_remove);
+    g_clear_handle_id(&session->input_source, g_source_remove);
     if (open) {
         greet(session);
     }

@@ -131,9 +131,10 @@ static void test_big_message(World *w, gconstpointer data)
     expect_part(&c, "\"class\":\"GenericError\"");
     g_autofree char *open = g_strnfill(2000, '[');
 
+    send_text(&c, "{\"a\":");
     send_text(&c, open);
     send_text(&c, "\n{\"execute\":\"query-status\"}");
-    expect_part(&c, "nesting too deep");
+    expect_part(&c, "nested too deep");
     expect_part(&c, "io-error");
     leave(&c);
 }

@@ -78,7 +78,7 @@ static void test_messages(void)
 {
     check_always("{\"a\":1}", "m");
     check_always("{\"a\":1}\r\n{\"b\":[1,{\"c\":\"}{\\\"\"}]}\n", "mm");
-    check_always("{}{}[] [1]", "mmmm");
+    check_always("{}{} {\"a\":[]}", "mmm");
     check_always("{'a': 'it\\'s \"x\"'}\n", "m");
     check_always("{\"\xc3\xa9\":\"\xe2\x82\xac\xf0\x9f\x98\x80\"}", "m");
     check_always("{\n \"a\":\n  {\n\"b\": 1 }\n}\n{}", "mm");
@@ -93,6 +93,10 @@ static void test_malformed(void)
         "{]",
         "}",
         "]]]",
+        "[]",
+        "[",
+        "[{}",
+        "null",
         "foo",
         "12",
         "\"text\"",
@@ -145,10 +149,10 @@ static void test_limits(void)
 {
     g_autofree char *filler = g_strnfill(LIMIT, 'x');
     g_autofree char *too_long = g_strdup_printf("{\"a\":\"%s\"}\n{}\n", filler);
-    g_autofree char *open = g_strnfill(DEPTH, '[');
-    g_autofree char *close = g_strnfill(DEPTH, ']');
-    g_autofree char *deep = g_strdup_printf("%s%s\n{}\n", open, close);
-    g_autofree char *too_deep = g_strdup_printf("[%s%s]\n{}\n", open, close);
+    g_autofree char *open = g_strnfill(DEPTH - 1, '[');
+    g_autofree char *close = g_strnfill(DEPTH - 1, ']');
+    g_autofree char *deep = g_strdup_printf("{\"a\":%s%s}\n{}\n", open, close);
+    g_autofree char *too_deep = g_strdup_printf("{\"a\":[%s%s]}\n{}\n", open, close);
 
     check(too_long, "em");
     check(deep, "mm");

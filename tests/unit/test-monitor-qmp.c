@@ -66,8 +66,8 @@ static void test_bad_requests(World *w, gconstpointer data)
         { "{\"exec-oob\":\"query-status\"}", "QMP input member 'exec-oob' is unexpected" },
         { "{\"execute\":\"query-status\",\"x\":1}", "QMP input member 'x' is unexpected" },
         { "{\"execute\":\"query-status\",}", "JSON parse error, " },
-        { "hello?", "JSON parse error, " },
-        { "x {} [] {\"execute\":", "JSON parse error, " },
+        { "hello?", "QMP input must be a JSON object" },
+        { "x {} [] {\"execute\":", "QMP input must be a JSON object" },
         { "{\"execute\":\"query-status\"", "JSON parse error, " },
     };
     serve(w, "a");
