@@ -5,6 +5,7 @@
  */
 #include "hw/i386/machine.h"
 
+#include "hw/char/serial.h"
 #include "hw/firmware/fw-cfg.h"
 #include "hw/i386/boot-setup.h"
 #include "hw/misc/i8042.h"
@@ -103,6 +104,20 @@ static void fill_cmos(const Machine *m, Rtc *rtc)
     rtc_set_cmos(rtc, 0x14, 0x04); /* equipment: a mouse port, no floppy, no display */
 }
 
+/* The ports of -serial, each at the place of its number. */
+static bool create_serial_ports(Machine *m, Bus *isa, GError **errp)
+{
+    for (unsigned i = 0; i < MACHINE_SERIAL_MAX; i++) {
+        g_autofree char *index = g_strdup_printf("%u", i);
+
+        if (m->serial[i] && !device_create(m, TYPE_ISA_SERIAL, isa, errp, "index", index, "chardev",
+                                           chardev_id(m->serial[i]), NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool pc_init_isa_devices(PcMachine *pc, GError **errp)
 {
     Machine *m = MACHINE(pc);
@@ -118,7 +133,7 @@ bool pc_init_isa_devices(PcMachine *pc, GError **errp)
     pc->rtc_device = RTC(rtc);
     m->fw_cfg = FW_CFG(fw_cfg);
     fill_cmos(m, pc->rtc_device);
-    return true;
+    return create_serial_ports(m, isa, errp);
 }
 
 bool pc_finish(Machine *m, GError **errp)
