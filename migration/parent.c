@@ -63,10 +63,10 @@ static bool check_blocks(RamList *ram, GError **errp)
         }
     }
     if (!any) {
-        error_set(errp, "an increment is not possible: %s; use ram-save-mode=full",
+        error_set(errp, "an increment is not possible: %s",
                   largest && largest->report.increment_obstacle
                       ? largest->report.increment_obstacle
-                      : "memory was not restored copy-on-write");
+                      : "memory was not restored copy-on-write; use ram-save-mode=full");
         return false;
     }
     return true;

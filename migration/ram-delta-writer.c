@@ -34,23 +34,31 @@ typedef struct DeltaWrite {
     GArray *pieces; /* in file order, without gaps */
 } DeltaWrite;
 
-/* Data ranges closer than the coalescing limit become one extent; zero ranges stand alone. */
+/*
+ * Data ranges with a short gap between them become one extent, as long as no extent is more gap
+ * than data: else a guest that wrote every tenth page would be saved as a whole.
+ */
 static void find_extents(const RamPlanBlock *plan, DeltaBlock *d)
 {
     RestoreExtent *last = NULL;
+    uint64_t data = 0;
 
     for (guint i = 0; i < plan->ranges->len; i++) {
         const PageRange *r = &g_array_index(plan->ranges, PageRange, i);
         RestoreExtent e = { .offset = r->offset, .length = r->length };
+        uint64_t merged = last ? r->offset + r->length - last->offset : 0;
 
         if (r->kind != PAGE_DATA) {
             continue;
         }
-        if (last && r->offset - (last->offset + last->length) <= RAM_DELTA_COALESCE) {
-            last->length = r->offset + r->length - last->offset;
+        if (last && r->offset - (last->offset + last->length) <= RAM_DELTA_COALESCE &&
+            merged <= 2 * (data + r->length)) {
+            last->length = merged;
+            data += r->length;
         } else {
             g_array_append_val(d->extents, e);
             last = &g_array_index(d->extents, RestoreExtent, d->extents->len - 1);
+            data = r->length;
         }
     }
 }

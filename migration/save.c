@@ -173,6 +173,7 @@ static void save_thread(void *opaque)
 
 /* --- On the main loop: the end --- */
 
+/* As before stop_guest(); finish-migrate cannot be left for every state. */
 static void restore_run_state(SaveJob *job)
 {
     RunStateControl *rs = job->s->env.runstate;
@@ -182,9 +183,9 @@ static void restore_run_state(SaveJob *job)
     if (runstate_get(rs) != RUN_STATE_FINISH_MIGRATE) {
         return;
     }
-    if (!job->was_running) {
-        runstate_set(rs, job->old_state);
-    } else if (!runstate_start(rs, &err)) {
+    runstate_set(rs, job->old_state == RUN_STATE_POSTMIGRATE ? RUN_STATE_POSTMIGRATE
+                                                             : RUN_STATE_PAUSED);
+    if (job->was_running && !runstate_start(rs, &err)) {
         warn_report("cannot let the guest run again after the migration: %s", err->message);
     }
 }
