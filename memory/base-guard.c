@@ -123,7 +123,7 @@ static void look_at_leases(BaseGuard *guard)
         .opaque = guard,
     };
 
-    if (guard->on_hold || lost_page_seen(guard)) {
+    if (g_atomic_int_get(&guard->on_hold) || lost_page_seen(guard)) {
         return;
     }
     breaking = find_breaking(guard);
@@ -228,12 +228,12 @@ void base_guard_remove(BaseGuard *guard, RamBase *base)
 
 void base_guard_hold(BaseGuard *guard)
 {
-    guard->on_hold = true;
+    g_atomic_int_set(&guard->on_hold, 1);
 }
 
 void base_guard_release(BaseGuard *guard)
 {
-    guard->on_hold = false;
+    g_atomic_int_set(&guard->on_hold, 0);
     base_guard_wake(guard);
 }
 

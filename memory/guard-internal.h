@@ -29,7 +29,7 @@ struct BaseGuard {
     PagemapScanner *scanner;
     GPtrArray *bases; /* of RamBase: files that RAM is mapped from */
     bool detached;    /* some file was left behind */
-    bool on_hold;     /* a restore is laying mappings: broken leases wait */
+    gint on_hold;     /* atomic: a restore is laying mappings, on some thread; broken leases wait */
     DetachJob *job;   /* at most one */
     char *waited_for; /* path of the file that the job is in haste for */
     LostPage lost;

@@ -47,7 +47,8 @@ static bool map_clones(Staging *staging, const CloneSet *set, GError **errp)
         if (fd < 0) {
             fd = ram_base_map_fd(m->base);
         }
-        if (mmap(at, m->length, PROT_READ | PROT_WRITE, ram_block_private_flags(staging->block) | MAP_FIXED, fd,
+        if (mmap(at, m->length, PROT_READ | PROT_WRITE,
+                 ram_block_private_flags(staging->block) | MAP_FIXED, fd,
                  m->file_offset) == MAP_FAILED ||
             madvise(at, m->length, MADV_NOHUGEPAGE) < 0) {
             error_set_errno(errp, errno, "RAM block '%s': cannot map the clone of %s",
