@@ -398,7 +398,7 @@ static void clear_block(RamBlock *block)
     }
 }
 
-bool ram_pages_read(RamPagesRead *r, GError **errp)
+static bool read_all(RamPagesRead *r, GError **errp)
 {
     g_autofree uint8_t *buf = g_malloc(BUFFER_SIZE);
     PageSource s = { .r = r, .buf = buf };
@@ -410,4 +410,13 @@ bool ram_pages_read(RamPagesRead *r, GError **errp)
         clear_block(ram_list_get(r->ram, i));
     }
     return read_parts(&s, errp) && read_info(&s, errp) && read_tail(&s, errp);
+}
+
+bool ram_pages_read(RamPagesRead *r, GError **errp)
+{
+    if (!read_all(r, errp)) {
+        g_prefix_error(errp, "migration stream: ");
+        return false;
+    }
+    return true;
 }
