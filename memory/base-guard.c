@@ -311,6 +311,42 @@ bool ram_list_uses_file(const RamList *list, dev_t device, ino_t inode)
     return false;
 }
 
+void ram_list_hold_files(RamList *list)
+{
+    BaseGuard *guard = ram_list_guard(list);
+
+    for (guint i = 0; guard && guard->held == 0 && i < guard->bases->len; i++) {
+        ram_base_note_identity(guard->bases->pdata[i]);
+    }
+    if (guard) {
+        guard->held++;
+    }
+}
+
+void ram_list_release_files(RamList *list)
+{
+    BaseGuard *guard = ram_list_guard(list);
+
+    if (guard) {
+        g_assert(guard->held > 0);
+        guard->held--;
+    }
+}
+
+bool ram_list_held_files_unchanged(RamList *list, GError **errp)
+{
+    BaseGuard *guard = ram_list_guard(list);
+
+    for (guint i = 0; guard && guard->held > 0 && i < guard->bases->len; i++) {
+        RamBase *base = guard->bases->pdata[i];
+
+        if (!ram_base_is_cloned(base) && !ram_base_check_noted(base, errp)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 BaseGuardState ram_list_guard_state(const RamList *list)
 {
     const BaseGuard *guard = ram_list_guard(list);

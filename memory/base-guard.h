@@ -76,6 +76,10 @@ RamBase *ram_base_open(int fd, const char *path, const Uuid *uuid, GError **errp
 RamBase *ram_base_ref(RamBase *base);
 void ram_base_unref(RamBase *base);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RamBase, ram_base_unref)
+/*
+ * The descriptor to read or map contents by: the file, or the clone that took its place. It may change
+ * when a detach ends, so who reads by it on another thread holds the files (ram_list_hold_files).
+ */
 int ram_base_fd(const RamBase *base);
 const char *ram_base_path(const RamBase *base); /* never NULL: "fd N" */
 const Uuid *ram_base_uuid(const RamBase *base); /* NULL = none */
@@ -86,6 +90,19 @@ bool ram_base_check_identity(RamBase *base, GError **errp);
 
 /* The file with this device and inode is mapped by a block of the list: never write to it. */
 bool ram_list_uses_file(const RamList *list, dev_t device, ino_t inode);
+
+/*
+ * A save that reads unchanged pages from the files holds them from before its scan until it is
+ * published: no detach ends meanwhile, so whoever wants to change a file waits (until the kernel takes the
+ * lease away). Main thread; nests.
+ */
+void ram_list_hold_files(RamList *list);
+void ram_list_release_files(RamList *list);
+/*
+ * While held, any thread, after the last byte was read and before publishing: false = a file has
+ * changed all the same, and what was read from it may be wrong.
+ */
+bool ram_list_held_files_unchanged(RamList *list, GError **errp);
 
 /* What keeps RAM right when somebody changes a file; the values are those of RamBaseGuard. */
 typedef enum BaseGuardState {

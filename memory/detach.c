@@ -373,11 +373,11 @@ static gboolean detach_round(gpointer opaque)
         move_ready(job, job->holding ? 0 : g_get_monotonic_time() + PAUSE_US);
         base_guard_resume(job->guard);
     }
-    if (job_is_over(job)) {
-        job_end(job);
-        return G_SOURCE_REMOVE;
+    if (!job_is_over(job) || (job->guard->held > 0 && !lost_page_seen(job->guard))) {
+        return G_SOURCE_CONTINUE;
     }
-    return G_SOURCE_CONTINUE;
+    job_end(job);
+    return G_SOURCE_REMOVE;
 }
 
 /* --- The beginning --- */

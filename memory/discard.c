@@ -105,7 +105,7 @@ static bool map_files_again(RamBlock *block, uint64_t offset, uint64_t length)
             continue;
         }
         if (mmap(at, to - from, PROT_READ | PROT_WRITE, ram_block_private_flags(block) | MAP_FIXED,
-                 ram_base_map_fd(m->base), m->file_offset + (from - m->offset)) != at) {
+                 ram_base_fd(m->base), m->file_offset + (from - m->offset)) != at) {
             return false;
         }
         done += to - from;

@@ -30,6 +30,7 @@ struct BaseGuard {
     GPtrArray *bases; /* of RamBase: files that RAM is mapped from */
     bool detached;    /* some file was left behind */
     gint on_hold;     /* atomic: a restore is laying mappings, on some thread; broken leases wait */
+    unsigned held;    /* a save reads from the files: no job ends */
     DetachJob *job;   /* at most one */
     char *waited_for; /* path of the file that the job is in haste for */
     LostPage lost;

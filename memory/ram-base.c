@@ -26,6 +26,7 @@ struct RamBase {
     bool has_uuid;
     Uuid uuid;
     struct stat at_open;
+    struct stat noted;
 };
 
 /* A descriptor of its own open file description, read-only; -1 with errno. */
@@ -126,11 +127,6 @@ void ram_base_unref(RamBase *base)
 
 int ram_base_fd(const RamBase *base)
 {
-    return base->fd;
-}
-
-int ram_base_map_fd(const RamBase *base)
-{
     return base->map_fd;
 }
 
@@ -164,9 +160,8 @@ bool ram_base_is_same_file(const RamBase *base, dev_t device, ino_t inode)
     return base->at_open.st_dev == device && base->at_open.st_ino == inode;
 }
 
-bool ram_base_check_identity(RamBase *base, GError **errp)
+static bool check_stat(RamBase *base, const struct stat *then, GError **errp)
 {
-    const struct stat *then = &base->at_open;
     struct stat now;
 
     if (fstat(base->fd, &now) < 0) {
@@ -190,6 +185,23 @@ bool ram_base_check_identity(RamBase *base, GError **errp)
         return false;
     }
     return true;
+}
+
+bool ram_base_check_identity(RamBase *base, GError **errp)
+{
+    return check_stat(base, &base->at_open, errp);
+}
+
+void ram_base_note_identity(RamBase *base)
+{
+    if (fstat(base->fd, &base->noted) < 0) {
+        memset(&base->noted, 0, sizeof(base->noted));
+    }
+}
+
+bool ram_base_check_noted(RamBase *base, GError **errp)
+{
+    return check_stat(base, &base->noted, errp);
 }
 
 uint64_t ram_base_bytes_from(const RamBase *base, uint64_t offset)

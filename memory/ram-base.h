@@ -9,8 +9,6 @@
 
 #include "memory/base-guard.h"
 
-/* The file descriptor to map: the file, or the clone that took its place. */
-int ram_base_map_fd(const RamBase *base);
 bool ram_base_is_same_file(const RamBase *base, dev_t device, ino_t inode);
 /* True when a private reflink clone is mapped. */
 bool ram_base_is_cloned(const RamBase *base);
@@ -33,6 +31,10 @@ void ram_base_give_up(RamBase *base);
 int ram_base_make_clone(RamBase *base, GError **errp);
 /* From now on @clone_fd (taken over) is what is mapped; the lease is let go. */
 void ram_base_use_clone(RamBase *base, int clone_fd);
+
+/* Remember device, inode, size and mtime as they are now; and whether they still are. */
+void ram_base_note_identity(RamBase *base);
+bool ram_base_check_noted(RamBase *base, GError **errp);
 
 /* Bytes the mapped file has now after @offset; as many as one likes when it cannot be told. */
 uint64_t ram_base_bytes_from(const RamBase *base, uint64_t offset);

@@ -114,7 +114,7 @@ static int direct_fd(DirectFd *direct, const CopySegment *segment)
     }
     if (direct->base != segment->base) {
         close_fd(&direct->fd);
-        self = g_strdup_printf("/proc/self/fd/%d", ram_base_map_fd(segment->base));
+        self = g_strdup_printf("/proc/self/fd/%d", ram_base_fd(segment->base));
         direct->fd = open(self, O_RDONLY | O_DIRECT | O_CLOEXEC);
         direct->base = segment->base;
     }
@@ -126,7 +126,7 @@ static bool copy_segment(const CopySegment *segment, DirectFd *direct, GError **
     int fd = direct ? direct_fd(direct, segment) : -1;
 
     if (fd < 0) {
-        fd = ram_base_map_fd(segment->base);
+        fd = ram_base_fd(segment->base);
     }
     if (!pread_full(fd, segment->to, segment->length, segment->file_offset, errp)) {
         g_prefix_error(errp, "Cannot restore guest RAM from %s: ", ram_base_path(segment->base));

@@ -37,9 +37,9 @@ static RamMapping *mapping_new(RamBase *base, uint64_t offset, uint64_t length,
 /* Put the file over part of the block. */
 static bool map_file(RamBlock *block, RamBase *base, const RestoreExtent *extent, GError **errp)
 {
-    void *got = mmap(block->host + extent->offset, extent->length, PROT_READ | PROT_WRITE,
-                     ram_block_private_flags(block) | MAP_FIXED, ram_base_map_fd(base),
-                     extent->file_offset);
+    void *got =
+        mmap(block->host + extent->offset, extent->length, PROT_READ | PROT_WRITE,
+             ram_block_private_flags(block) | MAP_FIXED, ram_base_fd(base), extent->file_offset);
 
     if (got == MAP_FAILED) {
         error_set_errno(errp, errno,

@@ -80,7 +80,7 @@ static bool next_data(int fd, const RestoreBlock *rb, uint64_t at, uint64_t *ret
 static bool walk_holes(const RestoreLayer *layer, const RestoreBlock *rb, SourceRunFunc fn,
                        void *opaque, GError **errp)
 {
-    int fd = ram_base_map_fd(layer->base);
+    int fd = ram_base_fd(layer->base);
     uint64_t at = 0, from, end;
 
     while (next_data(fd, rb, at, &from, &end)) {
@@ -105,7 +105,7 @@ bool source_walk(const RestoreLayer *layer, const RestoreBlock *rb, SourceRunFun
 bool source_walk_stale(const RestoreLayer *layer, const RestoreBlock *rb, SourceRunFunc fn,
                        void *opaque, GError **errp)
 {
-    int fd = ram_base_map_fd(layer->base);
+    int fd = ram_base_fd(layer->base);
     uint64_t at = 0, from, end;
 
     while (rb->present && next_data(fd, rb, at, &from, &end)) {

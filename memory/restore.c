@@ -212,7 +212,8 @@ static bool decide(const RestoreRequest *request, const char *no_guard, GError *
                                                            : obstacle_of(request, rb);
 
         reason = reason ? reason : no_guard;
-        if (reason && request->mode == RESTORE_COPY_ON_WRITE && !request->fallback) {
+        if (reason && (request->refuse_copy ||
+                       (request->mode == RESTORE_COPY_ON_WRITE && !request->fallback))) {
             error_set(errp,
                       "RAM block '%s' cannot be restored copy-on-write: %s; allow copying with "
                       "ram-restore-fallback=on or use ram-restore-mode=copy",

@@ -53,6 +53,7 @@ typedef struct RestoreLayer {
 typedef struct RestoreRequest {
     RestoreMode mode;
     bool fallback; /* ineligible blocks are copied; off = they are an error (copy-on-write only) */
+    bool refuse_copy; /* an ineligible block is an error in any mode, before anything is touched */
     const RestoreLayer *layers;
     size_t n_layers;
     unsigned threads;     /* for copying; 0 = as many as there are CPUs, at most 8 */

@@ -45,7 +45,7 @@ static bool map_clones(Staging *staging, const CloneSet *set, GError **errp)
         void *at = staging->area + m->offset;
 
         if (fd < 0) {
-            fd = ram_base_map_fd(m->base);
+            fd = ram_base_fd(m->base);
         }
         if (mmap(at, m->length, PROT_READ | PROT_WRITE,
                  ram_block_private_flags(staging->block) | MAP_FIXED, fd,
@@ -150,7 +150,7 @@ static uint64_t chunk_end(const RamBlock *block, uint64_t chunk)
 static bool next_data(const Piece *piece, uint64_t pos, uint64_t *ret_from, uint64_t *ret_to)
 {
     uint64_t end = piece->file_offset + piece->length;
-    int fd = ram_base_map_fd(piece->base);
+    int fd = ram_base_fd(piece->base);
     off_t data, hole;
 
     if (pos >= end) {
@@ -214,7 +214,7 @@ static bool read_piece(Staging *staging, const Piece *piece, GError **errp)
     for (uint64_t pos = piece->file_offset; next_data(piece, pos, &from, &to); pos = to) {
         uint8_t *at = staging->area + piece->offset + (from - piece->file_offset);
 
-        if (!pread_full(ram_base_map_fd(piece->base), at, to - from, from, errp)) {
+        if (!pread_full(ram_base_fd(piece->base), at, to - from, from, errp)) {
             g_prefix_error(errp, "RAM block '%s': cannot detach from %s: ", staging->block->name,
                            ram_base_path(piece->base));
             return false;

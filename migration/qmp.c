@@ -203,38 +203,14 @@ static RamRestoreBlockInfo *block_info(RamBlock *block, GError **errp)
     return info;
 }
 
-/* The weakest of all files that RAM is mapped from. */
-static RamBaseGuard guard_kind(RamList *ram)
-{
-    RamBaseGuard kind = RAM_BASE_GUARD_NONE;
-
-    for (unsigned i = 0; i < ram_list_count(ram); i++) {
-        RamBlock *block = ram_list_get(ram, i);
-
-        if (block->report.detached) {
-            kind = RAM_BASE_GUARD_DETACHED;
-        }
-        for (guint k = 0; block->mappings && k < block->mappings->len; k++) {
-            const RamMapping *map = g_ptr_array_index(block->mappings, k);
-
-            if (!block->report.detached) {
-                if (!ram_base_is_leased(map->base)) {
-                    return RAM_BASE_GUARD_NONE;
-                }
-                kind = RAM_BASE_GUARD_LEASE;
-            }
-        }
-    }
-    return kind;
-}
-
 RamRestoreInfo *qmp_query_ram_restore(MigrationState *s, GError **errp)
 {
     g_autoptr(RamRestoreInfo) info = g_new0(RamRestoreInfo, 1);
 
     info->blocks = g_ptr_array_new();
     info->restored = s->origin.known;
-    info->guard = guard_kind(s->env.ram);
+    /* The values of both enumerations are the same. */
+    info->guard = (RamBaseGuard)ram_list_guard_state(s->env.ram);
     if (!info->restored) {
         return g_steal_pointer(&info);
     }

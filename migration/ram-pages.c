@@ -259,7 +259,7 @@ bool ram_pages_write(const RamPagesWrite *w, CapturedState *state, GError **errp
                         "mapped from was truncated or cannot be read");
         ok = false;
     }
-    ok = ok && put_tail(s, state, errp);
+    ok = ok && ram_list_held_files_unchanged(w->ram, errp) && put_tail(s, state, errp);
     g_byte_array_unref(s->words);
     return ok;
 }

@@ -227,6 +227,7 @@ static void save_end(void *opaque)
     bool cancelled = g_atomic_int_get(&job->control.cancelled);
 
     job_thread_join(&job->thread);
+    ram_list_release_files(s->env.ram);
     s->capturing = false;
     s->report.ended_us = g_get_monotonic_time();
     save_update_report(job, &s->report);
@@ -277,6 +278,7 @@ void save_abandon(SaveJob *job)
 {
     save_cancel(job);
     job_thread_abandon(&job->thread);
+    ram_list_release_files(job->s->env.ram);
     job->s->save = NULL;
     job_free(job);
 }
@@ -339,6 +341,7 @@ bool save_start(MigrationState *s, const char *uri, GError **errp)
     s->report.scan_path = qapi_enum_find(&qapi_type_RamScan, pagemap_scanner_name(s->scanner));
     s->save = job;
     migration_set_status(s, MIGRATION_STATUS_SETUP);
+    ram_list_hold_files(s->env.ram);
     job_thread_start(&job->thread, "migration", save_thread, save_end, job);
     return true;
 }

@@ -118,6 +118,7 @@ bool snapshot_write(const SnapshotWrite *w, CapturedState *state, const Snapshot
                         "mapped from was truncated or cannot be read");
         return false;
     }
-    return transfer_control_check(w->control, errp) &&
+    return ram_list_held_files_unchanged(w->ram, errp) &&
+           transfer_control_check(w->control, errp) &&
            file_segments_write(&segments, w->target, state, errp);
 }
