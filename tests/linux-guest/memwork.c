@@ -1,6 +1,8 @@
 /*
- * Memory work in the user space of a test guest: processes that write and check patterns.
+ * What runs in the user space of a test guest: counting, and writing and checking memory.
  *
+ *   memwork count FILE           for ever: keep a number in FILE and add one, twenty times a second
+ *   memwork blob MIB SEED        write MIB to standard output
  *   memwork hold MIB SEED        fill MIB, answer on standard output, then serve SIGUSR1: check all
  *                                of it and append "hold ok" or what is wrong to /tmp/hold
  *   memwork work PROCS MIB SEED  PROCS processes at once, each with MIB: write every page, check
@@ -11,6 +13,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -87,6 +90,37 @@ static int hold(size_t words, uint64_t seed)
     return 1;
 }
 
+static int count(const char *path)
+{
+    char temp[256], text[32];
+
+    snprintf(temp, sizeof(temp), "%s.new", path);
+    for (unsigned long n = 1;; n++) {
+        /* A reader finds a whole number at any time. */
+        int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+        int len = snprintf(text, sizeof(text), "%lu\n", n);
+
+        if (fd < 0 || write(fd, text, len) != len || close(fd) < 0 || rename(temp, path) < 0) {
+            perror("memwork: count");
+            return 1;
+        }
+        usleep(50000);
+    }
+}
+
+static int blob(size_t mib, uint64_t seed)
+{
+    uint64_t *mem = region(WORDS_PER_MIB);
+
+    for (size_t i = 0; i < mib; i++) {
+        fill(mem, WORDS_PER_MIB, seed + i);
+        if (fwrite(mem, sizeof(*mem), WORDS_PER_MIB, stdout) != WORDS_PER_MIB) {
+            return 1;
+        }
+    }
+    return fflush(stdout) != 0;
+}
+
 static int work_one(size_t words, uint64_t seed)
 {
     uint64_t *mem = region(words);
@@ -129,6 +163,12 @@ static int work(int procs, size_t words, uint64_t seed)
 
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "count") == 0) {
+        return count(argv[2]);
+    }
+    if (argc == 4 && strcmp(argv[1], "blob") == 0) {
+        return blob(strtoul(argv[2], NULL, 0), strtoull(argv[3], NULL, 0));
+    }
     if (argc == 4 && strcmp(argv[1], "hold") == 0) {
         return hold(strtoul(argv[2], NULL, 0) * WORDS_PER_MIB, strtoull(argv[3], NULL, 0));
     }
@@ -136,6 +176,7 @@ int main(int argc, char **argv)
         return work(atoi(argv[2]), strtoul(argv[3], NULL, 0) * WORDS_PER_MIB,
                     strtoull(argv[4], NULL, 0));
     }
-    fprintf(stderr, "usage: memwork hold MIB SEED | memwork work PROCS MIB SEED\n");
+    fprintf(stderr,
+            "usage: memwork count FILE | blob MIB SEED | hold MIB SEED | work PROCS MIB SEED\n");
     return 2;
 }

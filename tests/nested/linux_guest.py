@@ -49,17 +49,17 @@ class Console:
 class LinuxGuest:
     """One VMM process. `vmm` is its program; anything called qemu-* is taken for Debian's QEMU 7.2."""
 
-    def __init__(self, vmm, folder, name, kernel, initrd, append, cpus=1, memory=256, args=(),
-                 incoming=False, timeout=120):
+    def __init__(self, vmm, folder, name, kernel, initrd, append, cpus=1, memory=256, cpu='host',
+                 args=(), incoming=False, timeout=120):
         self.is_qemu = 'qemu' in Path(vmm).name
         self.timeout = timeout
         self.stderr_path = Path(folder) / f'{name}.stderr'
         qmp, serial = Path(folder) / f'{name}.qmp', Path(folder) / f'{name}.serial'
-        command = [str(vmm), '-machine', 'pc', '-accel', 'kvm', '-cpu', 'host', '-m', str(memory),
+        command = [str(vmm), '-machine', 'pc', '-accel', 'kvm', '-cpu', cpu, '-m', str(memory),
                    '-smp', str(cpus), '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-S',
                    '-qmp', f'unix:{qmp},server=on,wait=off',
                    '-chardev', f'socket,id=console,path={serial},server=on,wait=off',
-                   '-serial', 'chardev:console',
+                   '-device', 'isa-serial,chardev=console',
                    '-kernel', str(kernel), '-initrd', str(initrd), '-append', append, *args]
         if incoming:
             command += ['-incoming', 'defer']

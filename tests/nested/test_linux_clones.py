@@ -1,0 +1,125 @@
+# Linux on this machine's /dev/kvm: saved once, eight copy-on-write clones work at the same time.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from linux_guest import LinuxGuest, initramfs  # noqa: E402
+
+LINUX_GUEST = HERE.parent / 'linux-guest'
+BUILD = Path(os.environ.get('COWBIRD_BUILD', HERE.parent.parent / 'build'))
+VMM = os.environ.get('COWBIRD_VMM', BUILD / 'system' / 'cowbird-system-x86_64')
+
+MEMORY = 256    # MiB of each guest
+HELD = 48       # MiB that a process of the saved guest holds
+CLONES = 8
+TIMEOUT = 300   # guest kernel mode may be emulated, and all clones share the host's processors
+
+
+def make(folder, name, kernel, initrd, **kwargs):
+    append = (LINUX_GUEST / 'cmdline').read_text().strip()
+    return LinuxGuest(VMM, folder, name, kernel, initrd, append, memory=MEMORY, timeout=TIMEOUT, **kwargs)
+
+
+def file_sum(path):
+    digest = hashlib.sha256()
+    with open(path, 'rb') as file:
+        for block in iter(lambda: file.read(1 << 20), b''):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@pytest.fixture(scope='module')
+def linux(tmp_path_factory):
+    """The kernel (built on first use) and its root file system."""
+    if not os.access('/dev/kvm', os.R_OK | os.W_OK):
+        pytest.skip('no /dev/kvm')
+    folder = subprocess.run([LINUX_GUEST / 'build'], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return Path(folder) / 'vmlinux', initramfs(tmp_path_factory.mktemp('linux') / 'initramfs', None)
+
+
+@pytest.fixture(scope='module')
+def saved(linux, tmp_path_factory):
+    """A guest that has booted and whose process holds memory, saved to a file."""
+    folder = tmp_path_factory.mktemp('saved')
+    path = folder / 'ram'
+    with make(folder, 'first', *linux) as guest:
+        guest.boot()
+        guest.run(f'memwork hold {HELD} 7 >/tmp/holder &')
+        guest.run('until grep -q holding /tmp/holder; do usleep 100000; done')
+        state = {'path': path, 'count': guest.count(), 'sum': guest.blob_sum(), 'uptime': guest.uptime()}
+        guest.save(path)
+        guest.quit()
+    state['file'] = file_sum(path)
+    return state
+
+
+class Clones:
+    """All clones; a line is sent to every one before any answer is waited for."""
+
+    def __init__(self, guests):
+        self.guests = guests
+
+    def run(self, line):
+        """Outputs of a line in which {n} is the number of the clone."""
+        for n, guest in enumerate(self.guests):
+            guest.console.sock.sendall(line.format(n=n).encode() + b'\n')
+        outputs = []
+        for n, guest in enumerate(self.guests):
+            output, match = guest.console.wait_for(r'guest: status (\d+)\n', TIMEOUT)
+            assert match.group(1) == '0', f'clone {n}: {line}: {output}'
+            outputs.append(output.strip())
+        return outputs
+
+
+def check_clones(clones, saved):
+    # The process that was saved finds its memory, before and after others have worked.
+    check_hold = 'rm -f /tmp/hold; killall -USR1 memwork; until grep -s hold /tmp/hold; do usleep 100000; done'
+    assert clones.run(check_hold) == ['hold ok'] * CLONES
+    assert clones.run('memwork work 2 32 {n}1') == ['memwork: 2 processes, 0 failed'] * CLONES
+    assert clones.run(check_hold) == ['hold ok'] * CLONES
+    # Each writes a file of its own and finds that one.
+    clones.run('echo clone {n} >/tmp/mine')
+    assert clones.run('cat /tmp/mine') == [f'clone {n}' for n in range(CLONES)]
+    assert clones.run('sha256sum /tmp/blob') == [f'{saved["sum"]}  /tmp/blob'] * CLONES
+    first = [int(text) for text in clones.run('cat /tmp/count')]
+    clones.run('usleep 500000')
+    second = [int(text) for text in clones.run('cat /tmp/count')]
+    assert all(saved['count'] <= a < b for a, b in zip(first, second)), (saved['count'], first, second)
+
+
+def test_eight_clones_work_at_once(linux, saved, tmp_path):
+    guests = []
+    try:
+        for n in range(CLONES):
+            guests.append(make(tmp_path, f'clone{n}', *linux, incoming=True))
+        for guest in guests:
+            guest.restore(saved['path'], 'copy-on-write')
+        check_clones(Clones(guests), saved)
+        for guest in guests:
+            assert guest.complaints() == ''
+            if not guest.is_qemu:
+                blocks = guest.qmp.command('query-ram-restore')['blocks']
+                assert [b['mode'] for b in blocks if b['name'] == 'pc.ram'] == ['copy-on-write'], blocks
+            guest.quit()
+    finally:
+        for guest in guests:
+            guest.kill()
+    assert file_sum(saved['path']) == saved['file'], 'a clone has written to the file'
+
+
+def test_eager_restore_goes_on(linux, saved, tmp_path):
+    with make(tmp_path, 'eager', *linux, incoming=True) as guest:
+        guest.restore(saved['path'], 'copy')
+        assert guest.blob_sum() == saved['sum']
+        assert guest.count() >= saved['count']
+        assert guest.uptime() >= saved['uptime']
+        assert guest.run('memwork work 2 16 5').strip() == 'memwork: 2 processes, 0 failed'
+        guest.quit()
