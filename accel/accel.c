@@ -13,6 +13,9 @@
 #include "util/error.h"
 #include "util/suggest.h"
 
+/* 255 means all processors; more needs interrupt remapping. */
+#define APIC_ID_MAX 254u
+
 static const char *const accel_names[] = { "kvm", "tcg", NULL };
 
 void accel_lock(Accel *accel)
@@ -97,6 +100,7 @@ static Accel *kvm_new(const AccelEnv *env, GError **errp)
     g_cond_init(&accel->run_cond);
     g_cond_init(&accel->parked_cond);
     g_mutex_init(&accel->routes_lock);
+    accel->ranges = g_array_new(FALSE, FALSE, sizeof(KvmSlot));
     accel->slots = g_array_new(FALSE, FALSE, sizeof(KvmSlot));
     accel->routes = g_array_new(FALSE, TRUE, sizeof(struct kvm_irq_routing_entry));
     accel->msrs_reported = g_hash_table_new(NULL, NULL);
@@ -187,6 +191,7 @@ void accel_destroy(Accel *accel)
     kvm_chips_free(accel);
     kvm_template_free(&accel->vcpu_template);
     kvm_close(accel);
+    g_array_unref(accel->ranges);
     g_array_unref(accel->slots);
     g_array_unref(accel->routes);
     g_hash_table_unref(accel->msrs_reported);
@@ -242,6 +247,11 @@ bool accel_create_vcpus(Accel *accel, const CpuConfig *config, unsigned n, GErro
         return false;
     }
     accel->topology = config->topology;
+    if (cpu_apic_id(&accel->topology, n - 1) > APIC_ID_MAX) {
+        error_set(errp, "CPU %u would have the APIC id %u, at most %u can be used", n - 1,
+                  cpu_apic_id(&accel->topology, n - 1), APIC_ID_MAX);
+        return false;
+    }
     accel->vcpus = g_new0(KvmVcpu, n);
     for (unsigned i = 0; i < n; i++) {
         if (!create_vcpu(accel, i, model, errp)) {

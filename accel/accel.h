@@ -33,8 +33,9 @@ typedef struct AccelEnv {
 } AccelEnv;
 
 /*
- * The first of @list ("kvm:tcg", "kvm") that starts. Ours is kvm; tcg and qtest are known and skipped with a
- * report, anything else is an error that names the nearest. Adds a listener to both address maps.
+ * The first of @list ("kvm:tcg", "kvm") that starts. Ours is kvm; tcg and qtest are known and
+ * skipped with a report, anything else is an error that names the nearest. Adds a listener to
+ * both address maps.
  */
 Accel *accel_create(const char *list, const AccelEnv *env, GError **errp);
 /* Ends the vCPU threads, closes everything. Called without the big lock. */
@@ -61,7 +62,10 @@ typedef struct CpuConfig {
     CpuTopology topology;
 } CpuConfig;
 
-/* Creates all @n vCPUs and their threads ("CPU 0/KVM"), which wait until the run state lets them go. */
+/*
+ * Creates all @n vCPUs and their threads ("CPU 0/KVM"), which wait until the run state lets them
+ * go.
+ */
 bool accel_create_vcpus(Accel *accel, const CpuConfig *config, unsigned n, GError **errp);
 unsigned accel_vcpu_count(const Accel *accel);
 /* The Linux thread id of vCPU @i. */
@@ -69,7 +73,10 @@ int accel_vcpu_thread_id(const Accel *accel, unsigned i);
 /* Checked without creating anything: unknown model, unknown flag. */
 bool accel_check_cpu_model(const char *model, GError **errp);
 
-/* How the boot processor starts instead of at the reset vector. Kept: every guest reset starts so again. */
+/*
+ * How the boot processor starts instead of at the reset vector. Kept: every guest reset starts so
+ * again.
+ */
 typedef enum { VCPU_BOOT_RESET_VECTOR, VCPU_BOOT_LINUX64, VCPU_BOOT_PVH32 } VcpuBootMode;
 typedef struct VcpuBoot {
     VcpuBootMode mode;
@@ -84,7 +91,10 @@ typedef struct VcpuBoot {
     uint16_t ds;
     uint16_t tr; /* PVH32: a 32-bit TSS of limit 0x67 at base 0; 0 = the reset value */
 } VcpuBoot;
-/* Before the first run, or between stop and reset; takes effect with the next accel_reset or first run. */
+/*
+ * Before the first run, or between stop and reset; takes effect with the next accel_reset or
+ * first run.
+ */
 bool accel_set_boot_registers(Accel *accel, const VcpuBoot *boot, GError **errp);
 
 /* Every vCPU, interrupt controller and timer into its reset state (vCPUs held, lock held). */
@@ -98,8 +108,9 @@ bool accel_send_msi(Accel *accel, uint64_t address, uint32_t data);
 void accel_inject_nmi(Accel *accel);
 
 /*
- * A GSI of its own for an MSI message, for irqfds; -1 with an error when the routing table is full. The kernel's table
- * is written once by accel_commit_routes, or by the first resume of the VM.
+ * A GSI of its own for an MSI message, for irqfds; -1 with an error when the routing table is
+ * full. The kernel's table is written once by accel_commit_routes, or by the first resume of the
+ * VM.
  */
 int accel_add_msi_route(Accel *accel, uint64_t address, uint32_t data, GError **errp);
 void accel_update_msi_route(Accel *accel, int gsi, uint64_t address, uint32_t data);
@@ -124,11 +135,15 @@ void accel_remove_ioevent(Accel *accel, const AccelIoEvent *e);
 /* --- State --- */
 
 /*
- * Reads the registers of every vCPU into our memory (vCPUs held) unless they are there already; they stay valid, without
- * any further ioctl, until the vCPUs run. Sections do it by themselves when saved.
+ * Reads the registers of every vCPU into our memory (vCPUs held) unless they are there already;
+ * they stay valid, without any further ioctl, until the vCPUs run. Sections do it by themselves
+ * when saved.
  */
 bool accel_fetch_state(Accel *accel, GError **errp);
-/* Registers of vCPU @i as text, for "info registers". The caller frees it. Running vCPUs are held for a moment. */
+/*
+ * Registers of vCPU @i as text, for "info registers". The caller frees it. Running vCPUs are held
+ * for a moment.
+ */
 char *accel_format_registers(Accel *accel, unsigned i);
 /* Of the guest's CPUID, for the snapshot's header: restoring elsewhere must give the same. */
 uint64_t accel_cpuid_digest(const Accel *accel);

@@ -69,7 +69,10 @@ CpuModel *cpu_model_parse(const char *text, GError **errp);
 void cpu_model_free(CpuModel *model);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CpuModel, cpu_model_free)
 
-/* The bits that a model without a list of its own leaves in a word: all but nested virtualisation. */
+/*
+ * The bits that a model without a list of its own leaves in a word: all but nested
+ * virtualisation.
+ */
 void cpu_model_base_flags(const CpuModelInfo *info, uint32_t ret_mask[CPU_WORD__MAX]);
 
 /* The name of a bit, or NULL. */

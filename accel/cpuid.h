@@ -15,8 +15,8 @@
 
 /*
  * The table for KVM_SET_CPUID2 of vCPU @index: what @model leaves of @supported
- * (KVM_GET_SUPPORTED_CPUID), with the topology filled in. A flag that is asked for and not supported is
- * reported, or with enforce=on an error. Free with g_free.
+ * (KVM_GET_SUPPORTED_CPUID), with the topology filled in. A flag that is asked for and not
+ * supported is reported, or with enforce=on an error. Free with g_free.
  */
 struct kvm_cpuid2 *cpuid_build(const struct kvm_cpuid2 *supported, const CpuModel *model,
                                const CpuTopology *topology, unsigned index, GError **errp);

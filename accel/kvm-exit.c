@@ -32,8 +32,10 @@ static void lose_page(KvmVcpu *vcpu, const char *reason, const uint64_t *gpa)
     runstate_request_stop(env->runstate, RUN_STATE_IO_ERROR);
     if (!ram_list_guard(env->ram)) {
         /* No snapshot file is behind it: a failing host, or a file of the user's own. */
-        error_report("CPU %u: %s, guest address 0x%" G_GINT64_MODIFIER "x", vcpu->index, reason,
-                     gpa ? *gpa : 0);
+        g_autofree char *where =
+            gpa ? g_strdup_printf(" at 0x%" G_GINT64_MODIFIER "x", *gpa) : g_strdup("");
+
+        error_report("CPU %u: %s%s", vcpu->index, reason, where);
     } else if (gpa && address_map_find(env->memory, *gpa, &range) && range.kind == ADDRESS_RAM) {
         ram_list_report_lost(env->ram, reason, range.block,
                              range.block_offset + (*gpa - range.base));
@@ -73,8 +75,8 @@ static void handle_pio(KvmVcpu *vcpu)
 }
 
 /*
- * RAM that comes back as MMIO: a write to ROM is nothing, RAM whose slot was being changed while the
- * vCPU ran is accessed here, and anything else is a page that is gone.
+ * RAM that comes back as MMIO: a write to ROM is nothing, RAM whose slot was being changed while
+ * the vCPU ran is accessed here, and anything else is a page that is gone.
  */
 static bool mmio_is_lost_page(KvmVcpu *vcpu, const AddressRange *range)
 {

@@ -1,9 +1,9 @@
 /*
  * Interrupts into the guest and notifications out of it: lines, messages, routes, eventfds.
  *
- * GSIs 0 to 23 are the pins of the I/O APIC of the same number (0 to 15 the 8259s' too), as KVM sets them up
- * itself; each MSI that an eventfd raises has a GSI of its own after those. KVM takes the whole
- * table at once and may wait milliseconds for it, so changes are collected.
+ * GSIs 0 to 23 are the pins of the I/O APIC of the same number (0 to 15 the 8259s' too), as KVM
+ * sets them up itself; each MSI that an eventfd raises has a GSI of its own after those. KVM
+ * takes the whole table at once and may wait milliseconds for it, so changes are collected.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

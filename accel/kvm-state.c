@@ -1,8 +1,9 @@
 /*
  * Registers of a vCPU: from KVM, to KVM in the order it needs, and reset values.
  *
- * They are read at most once a stop: fetched when somebody asks, valid until the vCPU runs, written back only if
- * changed. So nothing touches a vCPU (and through it guest memory) while RAM is being saved.
+ * They are read at most once a stop: fetched when somebody asks, valid until the vCPU runs,
+ * written back only if changed. So nothing touches a vCPU (and through it guest memory) while RAM
+ * is being saved.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -135,7 +136,10 @@ static bool fetch_sregs(KvmVcpu *vcpu, GError **errp)
     if (!VCPU_IOCTL(vcpu, KVM_GET_SREGS, &old, errp)) {
         return false;
     }
-    /* Both begin with the same members, up to the interrupt bitmap of the one, the flags of the other. */
+    /*
+     * Both begin with the same members, up to the interrupt bitmap of the one, the flags of the
+     * other.
+     */
     memset(to, 0, sizeof(*to));
     memcpy(to, &old, offsetof(struct kvm_sregs2, flags));
     return true;
@@ -166,6 +170,7 @@ static bool fetch_all(KvmVcpu *vcpu, const uint32_t *indices, uint32_t n, GError
         return false;
     }
     state->mp_state = mp.mp_state;
+    state->tsc_khz = vcpu->accel->tsc_khz;
     return VCPU_IOCTL(vcpu, KVM_GET_VCPU_EVENTS, &state->events, errp) &&
            VCPU_IOCTL(vcpu, KVM_GET_REGS, &state->regs, errp) && fetch_sregs(vcpu, errp) &&
            VCPU_IOCTL(vcpu, KVM_GET_XCRS, &state->xcrs, errp) && fetch_xsave(vcpu, errp) &&
@@ -198,8 +203,8 @@ static bool push_sregs(KvmVcpu *vcpu, GError **errp)
 }
 
 /*
- * CR4 and XCR0 decide what XSAVE may hold, APIC_BASE (in sregs) the layout of the local APIC, whose timer mode
- * must stand before the deadline among the MSRs.
+ * CR4 and XCR0 decide what XSAVE may hold, APIC_BASE (in sregs) the layout of the local APIC,
+ * whose timer mode must stand before the deadline among the MSRs.
  */
 bool kvm_state_push(KvmVcpu *vcpu, GError **errp)
 {
@@ -217,6 +222,22 @@ bool kvm_state_push(KvmVcpu *vcpu, GError **errp)
         vcpu->mp_dirty = true;
     }
     return ok;
+}
+
+void kvm_state_apply_tsc_rate(KvmVcpu *vcpu)
+{
+    Accel *accel = vcpu->accel;
+    uint64_t want = vcpu->state.tsc_khz, have = accel->tsc_khz;
+
+    /* Within 250 ppm guests cope, as they do with a crystal. */
+    if (!want || !have || (want > have ? want - have : have - want) * 4000 <= have) {
+        return;
+    }
+    if (ioctl(vcpu->fd, KVM_SET_TSC_KHZ, (unsigned long)want) < 0 && vcpu->index == 0) {
+        warn_report("the guest's time stamp counter ran at %u kHz, here it runs at %u kHz and KVM "
+                    "cannot change that: a guest that keeps time by it will be off",
+                    (unsigned)want, (unsigned)have);
+    }
 }
 
 bool kvm_state_before_run(KvmVcpu *vcpu, GError **errp)
@@ -272,7 +293,9 @@ bool kvm_template_read(KvmVcpu *vcpu, GError **errp)
     VcpuTemplate *t = &vcpu->accel->vcpu_template;
     uint32_t n;
     g_autofree uint32_t *indices = msr_indices(vcpu->accel, &n, errp);
+    int khz = ioctl(vcpu->fd, KVM_GET_TSC_KHZ, 0);
 
+    vcpu->accel->tsc_khz = MAX(khz, 0);
     if (!indices || !fetch_all(vcpu, indices, n, errp)) {
         return false;
     }

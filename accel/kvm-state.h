@@ -32,6 +32,7 @@ typedef struct VcpuState {
     uint32_t n_msrs;
     VcpuMsr *msrs; /* n_msrs, owned; those KVM could read */
     uint32_t mp_state;
+    uint32_t tsc_khz; /* the rate of the time stamp counter; 0 = unknown */
 } VcpuState;
 
 /* What a reset needs, read once from the first vCPU right after its creation. */
@@ -48,6 +49,11 @@ void kvm_template_free(VcpuTemplate *t);
 bool kvm_state_fetch(KvmVcpu *vcpu, GError **errp);
 /* Everything but mp_state from vcpu->state to KVM now; mp_state follows before the next run. */
 bool kvm_state_push(KvmVcpu *vcpu, GError **errp);
+/*
+ * The rate of the time stamp counter that vcpu->state has; if this host cannot give it that is
+ * reported.
+ */
+void kvm_state_apply_tsc_rate(KvmVcpu *vcpu);
 /* Before KVM_RUN: what is dirty goes to KVM, and the copy becomes invalid. */
 bool kvm_state_before_run(KvmVcpu *vcpu, GError **errp);
 /* vcpu->state becomes that of a reset processor with the boot registers, dirty. */

@@ -1,9 +1,9 @@
 /*
  * vCPUs: creation, the thread of each, its run loop, holding and letting go.
  *
- * A thread holds the big lock except in KVM_RUN and while it waits. Who wants a vCPU out of the guest
- * changes a condition under the lock, sets immediate_exit and sends a signal: a vCPU on its way into KVM_RUN is
- * turned back by the first, one inside is brought out by the second.
+ * A thread holds the big lock except in KVM_RUN and while it waits. Who wants a vCPU out of the
+ * guest changes a condition under the lock, sets immediate_exit and sends a signal: a vCPU on its
+ * way into KVM_RUN is turned back by the first, one inside is brought out by the second.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -134,15 +134,20 @@ static void run_guest(KvmVcpu *vcpu)
         return;
     }
     vcpu->slots_seen = accel->slots_generation;
+    g_atomic_int_set(&vcpu->in_guest, 1);
     g_mutex_unlock(&accel->lock);
     err = run_once(vcpu);
+    g_atomic_int_set(&vcpu->in_guest, 0);
     g_mutex_lock(&accel->lock);
     vcpu->run->immediate_exit = 0;
     if (!err) {
         vcpu->io_pending = false;
         kvm_handle_exit(vcpu);
     } else if (err == EINTR || err == EAGAIN) {
-        /* A kick; or a processor that waits for SIPI has been sent something. Its I/O is complete. */
+        /*
+         * A kick; or a processor that waits for SIPI has been sent something. Its I/O is
+         * complete.
+         */
         vcpu->io_pending = false;
     } else {
         kvm_handle_run_error(vcpu, err);
@@ -177,6 +182,17 @@ void kvm_kick_all(Accel *accel)
         if (vcpu->has_thread && !vcpu->parked) {
             vcpu->run->immediate_exit = 1;
             pthread_kill(vcpu->thread, KICK_SIGNAL);
+        }
+    }
+}
+
+void kvm_exclude_guests(Accel *accel)
+{
+    kvm_kick_all(accel);
+    for (unsigned i = 0; i < accel->n_vcpus; i++) {
+        /* Leaving the guest takes a fraction of a millisecond and nothing that we hold. */
+        while (g_atomic_int_get(&accel->vcpus[i].in_guest)) {
+            g_usleep(20);
         }
     }
 }

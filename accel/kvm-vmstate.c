@@ -199,6 +199,7 @@ static bool vcpu_post_load(void *opaque, int version, GError **errp)
                   vcpu->state.n_msrs, MSRS_MAX);
         return false;
     }
+    kvm_state_apply_tsc_rate(vcpu);
     if (!fit_xsave(vcpu, errp) || !kvm_state_push(vcpu, errp)) {
         return false;
     }

@@ -1,5 +1,5 @@
 /*
- * The KVM device and the VM: opening, capabilities, memory slots.
+ * The KVM device and the VM: opening, capabilities, what KVM supports.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -202,99 +202,4 @@ const struct kvm_cpuid2 *kvm_supported_cpuid(Accel *accel, GError **errp)
         }
     }
     return accel->supported;
-}
-
-/* --- Memory slots --- */
-
-static void slot_failed(Accel *accel, GError *err)
-{
-    error_report("%s", err->message);
-    if (accel->slot_error) {
-        g_error_free(err);
-    } else {
-        accel->slot_error = err;
-    }
-    if (accel->running) {
-        runstate_request_stop(accel->env.runstate, RUN_STATE_INTERNAL_ERROR);
-    }
-}
-
-static bool set_slot(Accel *accel, unsigned i, const AddressRange *r, uint64_t size)
-{
-    struct kvm_userspace_memory_region region = {
-        .slot = i,
-        .flags = r->readonly ? KVM_MEM_READONLY : 0,
-        .guest_phys_addr = r->base,
-        .memory_size = size,
-        .userspace_addr = (uintptr_t)r->block->host + r->block_offset,
-    };
-
-    if (ioctl(accel->vm_fd, KVM_SET_USER_MEMORY_REGION, &region) < 0) {
-        GError *err = NULL;
-
-        error_set_errno(&err, errno,
-                        "KVM cannot %s the memory slot %u of block '%s' at 0x%" G_GINT64_MODIFIER
-                        "x, 0x%" G_GINT64_MODIFIER "x bytes",
-                        size ? "add" : "remove", i, r->block->name, r->base, r->size);
-        slot_failed(accel, err);
-        return false;
-    }
-    return true;
-}
-
-static void remove_slot(Accel *accel, const AddressRange *r)
-{
-    for (unsigned i = 0; i < accel->slots->len; i++) {
-        KvmSlot *s = &g_array_index(accel->slots, KvmSlot, i);
-
-        if (s->size && s->base == r->base) {
-            set_slot(accel, i, r, 0);
-            s->size = 0;
-            return;
-        }
-    }
-}
-
-static void add_slot(Accel *accel, const AddressRange *r)
-{
-    unsigned i = 0;
-    KvmSlot slot = { r->base, r->size };
-    GError *err = NULL;
-
-    while (i < accel->slots->len && g_array_index(accel->slots, KvmSlot, i).size) {
-        i++;
-    }
-    if (i >= accel->caps.slots) {
-        error_set(&err,
-                  "block '%s' at 0x%" G_GINT64_MODIFIER
-                  "x needs memory slot %u, this host's KVM has %u",
-                  r->block->name, r->base, i, accel->caps.slots);
-        slot_failed(accel, err);
-        return;
-    }
-    if (set_slot(accel, i, r, r->size)) {
-        if (i == accel->slots->len) {
-            g_array_append_val(accel->slots, slot);
-        } else {
-            g_array_index(accel->slots, KvmSlot, i) = slot;
-        }
-    }
-}
-
-void kvm_commit_slots(void *opaque, const AddressRange *removed, size_t n_removed,
-                      const AddressRange *added, size_t n_added)
-{
-    Accel *accel = opaque;
-
-    accel->slots_generation++;
-    for (size_t i = 0; i < n_removed; i++) {
-        if (removed[i].kind == ADDRESS_RAM) {
-            remove_slot(accel, &removed[i]);
-        }
-    }
-    for (size_t i = 0; i < n_added; i++) {
-        if (added[i].kind == ADDRESS_RAM) {
-            add_slot(accel, &added[i]);
-        }
-    }
 }

@@ -34,6 +34,7 @@ typedef struct KvmVcpu {
     bool io_pending; /* the last exit was I/O whose result KVM has not taken yet; its own thread */
     unsigned slots_seen; /* of accel->slots_generation when it entered the guest; its own thread */
     bool tell_paused;    /* the guest's clock shall know of a pause; big lock */
+    gint in_guest;       /* atomic: set with the lock held, cleared as soon as KVM_RUN returns */
     gint nmi_wanted;     /* atomic */
 
     VcpuState state;
@@ -42,10 +43,13 @@ typedef struct KvmVcpu {
     bool mp_dirty;    /* mp_state is put last, before the first run */
 } KvmVcpu;
 
-/* One memory slot of KVM; size 0 = free. */
+/* Guest-physical memory that is one piece of host memory. */
 typedef struct KvmSlot {
     uint64_t base;
     uint64_t size;
+    uint64_t host;
+    bool readonly;
+    unsigned number; /* KVM's; only of what KVM has */
 } KvmSlot;
 
 typedef struct KvmChips KvmChips;
@@ -65,7 +69,8 @@ struct Accel {
     bool ending;       /* threads end */
     unsigned pauses;   /* of accel_pause */
 
-    GArray *slots;             /* of KvmSlot */
+    GArray *ranges;            /* of KvmSlot: the RAM of the address map, ascending */
+    GArray *slots;             /* of KvmSlot: what KVM has */
     unsigned slots_generation; /* counts changes of the slots; big lock once vCPUs run */
     GError *slot_error;        /* the first one, told when the VM shall start */
 
@@ -74,6 +79,7 @@ struct Accel {
     CpuTopology topology;
     uint64_t cpuid_digest;
     VcpuTemplate vcpu_template; /* reset values, as KVM gave them to the first vCPU */
+    uint32_t tsc_khz;           /* of this host's guests; 0 = unknown */
     VcpuBoot boot;
     GHashTable *msrs_reported; /* indices KVM did not take; big lock */
 
@@ -88,10 +94,12 @@ bool kvm_open(Accel *accel, GError **errp);
 void kvm_close(Accel *accel);
 /* KVM_CHECK_EXTENSION on the VM, 0 = absent. */
 int kvm_check(Accel *accel, long cap);
-/* Deletes and adds memory slots as the address map's listener says. */
+const struct kvm_cpuid2 *kvm_supported_cpuid(Accel *accel, GError **errp);
+
+/* --- kvm-slots.c --- */
+/* The address map's listener (lock held once there are vCPUs). */
 void kvm_commit_slots(void *opaque, const AddressRange *removed, size_t n_removed,
                       const AddressRange *added, size_t n_added);
-const struct kvm_cpuid2 *kvm_supported_cpuid(Accel *accel, GError **errp);
 
 /* --- kvm-vcpu.c --- */
 bool kvm_create_vcpu(Accel *accel, KvmVcpu *vcpu, const struct kvm_cpuid2 *cpuid, GError **errp);
@@ -101,6 +109,12 @@ void kvm_destroy_vcpu(KvmVcpu *vcpu);
 void kvm_kick_all(Accel *accel);
 /* Waits until every vCPU is parked (lock held, given up while waiting; not on a vCPU's thread). */
 void kvm_wait_parked(Accel *accel);
+
+/*
+ * Returns when no vCPU is in the guest; none can enter it before the lock is given up (lock held
+ * all the time, any thread).
+ */
+void kvm_exclude_guests(Accel *accel);
 
 /* --- kvm-exit.c --- */
 /* Deals with the exit that is in vcpu->run (lock held). */

@@ -376,8 +376,9 @@ static gboolean source_prepare(GSource *source, gint *timeout)
 }
 
 /*
- * The bits are cleared first, so that a request that comes meanwhile is not lost. No vCPU gets away by that: the
- * caller holds the big lock, and what stops vCPUs marks them as held before it lets go of it.
+ * The bits are cleared first, so that a request that comes meanwhile is not lost. No vCPU gets
+ * away by that: the caller holds the big lock, and what stops vCPUs marks them as held before it
+ * lets go of it.
  */
 static gboolean source_dispatch(GSource *source, GSourceFunc callback, gpointer user_data)
 {

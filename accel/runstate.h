@@ -26,7 +26,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(RunStateControl, runstate_free)
 RunState runstate_get(const RunStateControl *rs);
 bool runstate_is_running(const RunStateControl *rs);
 
-/* How vCPUs are held and let go; set once by the accelerator. pause_all returns when all have stopped. */
+/*
+ * How vCPUs are held and let go; set once by the accelerator. pause_all returns when all have
+ * stopped.
+ */
 void runstate_set_vcpu_ops(RunStateControl *rs, void (*pause_all)(void *opaque),
                            void (*resume_all)(void *opaque), void *opaque);
 
@@ -37,20 +40,22 @@ void runstate_set_vcpu_ops(RunStateControl *rs, void (*pause_all)(void *opaque),
 void runstate_stop(RunStateControl *rs, RunState to);
 
 /*
- * Lets the VM run: listeners, RESUME event, vCPUs. Nothing happens when it runs already. Refused while
- * the state needs something else first (incoming migration, a reset after shutdown or an internal error).
+ * Lets the VM run: listeners, RESUME event, vCPUs. Nothing happens when it runs already. Refused
+ * while the state needs something else first (incoming migration, a reset after shutdown or an
+ * internal error).
  */
 bool runstate_start(RunStateControl *rs, GError **errp);
 
 /*
- * Changes the state of a VM that is not running, as migration does (inmigrate, finish-migrate, postmigrate …).
- * A transition that is not in the table is reported and not made.
+ * Changes the state of a VM that is not running, as migration does (inmigrate, finish-migrate,
+ * postmigrate …). A transition that is not in the table is reported and not made.
  */
 void runstate_set(RunStateControl *rs, RunState to);
 
 /*
- * @fn is told after vCPUs stopped and before they run. Stopping goes from high to low priority, starting from
- * low to high: what produces work (devices) stops before what it needs. Returns an id.
+ * @fn is told after vCPUs stopped and before they run. Stopping goes from high to low priority,
+ * starting from low to high: what produces work (devices) stops before what it needs. Returns an
+ * id.
  */
 guint runstate_add_listener(RunStateControl *rs, int priority,
                             void (*fn)(void *opaque, bool running, RunState state), void *opaque);
@@ -61,8 +66,8 @@ void runstate_set_start_check(RunStateControl *rs, bool (*check)(void *opaque, G
                               void *opaque);
 
 /*
- * Who answers the command "stop" once the VM has stopped (it may wait until RAM needs its file no more); without it the
- * answer comes at once.
+ * Who answers the command "stop" once the VM has stopped (it may wait until RAM needs its file no
+ * more); without it the answer comes at once.
  */
 void runstate_set_stop_reply(RunStateControl *rs, void (*fn)(void *opaque, QapiReply *reply),
                              void *opaque);
@@ -83,9 +88,9 @@ typedef struct RunStateHandlers {
 void runstate_set_handlers(RunStateControl *rs, const RunStateHandlers *handlers, void *opaque);
 
 /*
- * Requests, any thread (a vCPU, a signal watch, QMP): noted at once, carried out on the main loop, the
- * same one twice counts once. A vCPU that asks for reset or shutdown does not enter the guest again
- * before it was carried out.
+ * Requests, any thread (a vCPU, a signal watch, QMP): noted at once, carried out on the main
+ * loop, the same one twice counts once. A vCPU that asks for reset or shutdown does not enter the
+ * guest again before it was carried out.
  */
 void runstate_request_reset(RunStateControl *rs, ShutdownCause cause);
 void runstate_request_shutdown(RunStateControl *rs, ShutdownCause cause);

@@ -1,7 +1,7 @@
 /*
- * The JSON description of a saved table, in the layout that QEMU's analyze-migration reads:
- * an array of plain elements is one entry with array_len, an array whose elements may differ in length
- * is one entry per element with its index.
+ * The JSON description of a saved table, in the layout that QEMU's analyze-migration reads: an
+ * array of plain elements is one entry with array_len, an array whose elements may differ in
+ * length is one entry per element with its index.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -40,7 +40,10 @@ bool byte_reader_get_be64(ByteReader *in, uint64_t *ret, GError **errp);
 bool byte_reader_get_bytes(ByteReader *in, void *ret, size_t len, GError **errp);
 bool byte_reader_skip(ByteReader *in, size_t len, GError **errp);
 
-/* A string of one length byte and that many characters; the caller frees it. NUL inside is an error. */
+/*
+ * A string of one length byte and that many characters; the caller frees it. NUL inside is an
+ * error.
+ */
 bool byte_reader_get_counted_string(ByteReader *in, char **ret, GError **errp);
 
 /* Appending, the other direction. */

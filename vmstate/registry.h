@@ -35,8 +35,8 @@ void vmstate_registry_free(VMStateRegistry *r);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(VMStateRegistry, vmstate_registry_free)
 
 /*
- * @vmsd and @opaque stay the caller's and must live until vmstate_unregister. The same idstr and instance
- * twice is an error.
+ * @vmsd and @opaque stay the caller's and must live until vmstate_unregister. The same idstr and
+ * instance twice is an error.
  */
 bool vmstate_register(VMStateRegistry *r, const char *idstr, uint32_t instance_id, int priority,
                       const VMStateDescription *vmsd, void *opaque, GError **errp);

@@ -89,7 +89,10 @@ void vmstate_save(GByteArray *out, const VMStateDescription *vmsd, void *opaque)
 static bool load_table(ByteReader *in, const VMStateDescription *vmsd, void *opaque, int version,
                        unsigned depth, GError **errp);
 
-/* The least a field's element takes on the wire, so that a length can be refused before allocating. */
+/*
+ * The least a field's element takes on the wire, so that a length can be refused before
+ * allocating.
+ */
 static size_t least_wire_size(const VMStateField *f)
 {
     return f->info == &vmstate_info_buffer || f->info == &vmstate_info_unused_buffer ? f->size : 1;
@@ -150,9 +153,9 @@ static const VMStateDescription *find_subsection(const VMStateDescription *vmsd,
 }
 
 /*
- * The name of the subsection of @vmsd that begins here, its mark and name consumed; NULL if what follows
- * is something else, which is then left for whoever reads on. A subsection is recognised by its
- * name, which begins with its parent's.
+ * The name of the subsection of @vmsd that begins here, its mark and name consumed; NULL if what
+ * follows is something else, which is then left for whoever reads on. A subsection is recognised
+ * by its name, which begins with its parent's.
  */
 static char *next_subsection(ByteReader *in, const VMStateDescription *vmsd)
 {
