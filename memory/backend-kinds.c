@@ -226,7 +226,7 @@ static bool ram_backend_file_complete(Object *obj, GError **errp)
 }
 
 /* discard-data=on: pages that were never written back need not be. */
-static void ram_backend_file_finalize(GObject *obj)
+static void ram_backend_file_dispose(GObject *obj)
 {
     RamBackendFile *f = (RamBackendFile *)obj;
 
@@ -237,7 +237,7 @@ static void ram_backend_file_finalize(GObject *obj)
         }
         close_fd(&f->discard_fd);
     }
-    G_OBJECT_CLASS(ram_backend_file_parent_class)->finalize(obj);
+    G_OBJECT_CLASS(ram_backend_file_parent_class)->dispose(obj);
 }
 
 static const QomProperty ram_backend_file_properties[] = {
@@ -271,7 +271,7 @@ static void ram_backend_file_init(RamBackendFile *f)
 
 static void ram_backend_file_class_init(RamBackendFileClass *klass)
 {
-    G_OBJECT_CLASS(klass)->finalize = ram_backend_file_finalize;
+    G_OBJECT_CLASS(klass)->dispose = ram_backend_file_dispose;
     OBJECT_CLASS(klass)->user_creatable = true;
     OBJECT_CLASS(klass)->complete = ram_backend_file_complete;
     RAM_BACKEND_CLASS(klass)->map = ram_backend_file_map;
@@ -363,14 +363,20 @@ static const QomProperty ram_backend_memfd_properties[] = {
     QOM_PROPERTY_END,
 };
 
-/* A memfd is there to be shared. */
+/* A memfd is there to be shared: another default than the parent class has. */
+static void ram_backend_memfd_constructed(GObject *obj)
+{
+    G_OBJECT_CLASS(ram_backend_memfd_parent_class)->constructed(obj);
+    RAM_BACKEND(obj)->share = true;
+}
+
 static void ram_backend_memfd_init(RamBackendMemfd *m)
 {
-    m->parent_instance.share = true;
 }
 
 static void ram_backend_memfd_class_init(RamBackendMemfdClass *klass)
 {
+    G_OBJECT_CLASS(klass)->constructed = ram_backend_memfd_constructed;
     OBJECT_CLASS(klass)->user_creatable = true;
     OBJECT_CLASS(klass)->complete = ram_backend_memfd_complete;
     RAM_BACKEND_CLASS(klass)->map = ram_backend_memfd_map;
