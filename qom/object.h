@@ -159,6 +159,8 @@ GType qom_type_require(const QomType *const *types, const char *name, GType base
 void qom_class_install(gpointer klass, const QomProperty *table);
 /* The table line of a property of that exact name, own or inherited; NULL if there is none. */
 const QomProperty *qom_class_find_property(gpointer klass, const char *name);
+/* As above; an unknown name is an error that offers the nearest ones. */
+const QomProperty *qom_class_require_property(gpointer klass, const char *name, GError **errp);
 /* All properties, parents' first, as const QomProperty *; free the array with g_ptr_array_unref. */
 GPtrArray *qom_class_list_properties(gpointer klass);
 /* The type of a property as users see it: "bool", "uint32", "str", "size", "link<TYPE>", enum's name. */

@@ -124,32 +124,31 @@ static json_object *get_field(Object *obj, const QomProperty *prop)
     return NULL;
 }
 
-/* What the user may have meant: names of the properties that can be set. */
-static void unknown_property(Object *obj, const char *name, GError **errp)
+const QomProperty *qom_class_require_property(gpointer klass, const char *name, GError **errp)
 {
-    g_autoptr(GPtrArray) props = qom_class_list_properties(G_OBJECT_GET_CLASS(obj));
-    g_autoptr(GPtrArray) names = g_ptr_array_new();
+    const QomProperty *prop = qom_class_find_property(klass, name);
+    g_autoptr(GPtrArray) props = NULL;
+    g_autoptr(GPtrArray) names = NULL;
     g_autofree char *hint = NULL;
 
+    if (prop) {
+        return prop;
+    }
+    props = qom_class_list_properties(klass);
+    names = g_ptr_array_new();
     for (guint i = 0; i < props->len; i++) {
-        const QomProperty *p = g_ptr_array_index(props, i);
-
-        g_ptr_array_add(names, (gpointer)p->name);
+        g_ptr_array_add(names, (gpointer)((const QomProperty *)props->pdata[i])->name);
     }
     g_ptr_array_add(names, NULL);
     hint = suggest_nearest(name, (const char *const *)names->pdata);
-    error_set(errp, "'%s' has no property '%s'%s%s", object_type_name(obj), name, hint ? "; " : "",
-              hint ? hint : "");
+    error_set(errp, "'%s' has no property '%s'%s%s", qom_type_name(G_TYPE_FROM_CLASS(klass)), name,
+              hint ? "; " : "", hint ? hint : "");
+    return NULL;
 }
 
 static const QomProperty *require_property(Object *obj, const char *name, GError **errp)
 {
-    const QomProperty *prop = qom_class_find_property(G_OBJECT_GET_CLASS(obj), name);
-
-    if (!prop) {
-        unknown_property(obj, name, errp);
-    }
-    return prop;
+    return qom_class_require_property(G_OBJECT_GET_CLASS(obj), name, errp);
 }
 
 json_object *object_get_property_json(Object *obj, const char *name, GError **errp)

@@ -125,6 +125,11 @@ static bool set_kernel(SystemState *state, GError **errp)
             return false;
         }
     }
+    if (m->boot.kernel && MACHINE_GET_CLASS(m)->no_ram) {
+        error_set(errp, "machine '%s' has no RAM to load a kernel into",
+                  MACHINE_GET_CLASS(m)->name);
+        return false;
+    }
     if (!m->boot.kernel && (m->boot.initrd || m->boot.cmdline)) {
         error_set(errp, "-initrd and -append need -kernel");
         return false;
@@ -196,11 +201,8 @@ static bool check_global(SystemState *state, const GlobalOptions *g, GError **er
         return false;
     }
     klass = g_type_class_ref(type);
-    known = qom_class_find_property(klass, g->property) || G_TYPE_IS_ABSTRACT(type);
+    known = G_TYPE_IS_ABSTRACT(type) || qom_class_require_property(klass, g->property, errp);
     g_type_class_unref(klass);
-    if (!known) {
-        error_set(errp, "'%s' has no property '%s'", g->driver, g->property);
-    }
     return known;
 }
 

@@ -40,6 +40,7 @@ int main(int argc, char **argv)
     g_autoptr(GError) err = NULL;
     gint64 entry = g_get_monotonic_time();
 
+    g_set_prgname("cowbird-system-x86_64");
     if (help_show(argv, system_types)) {
         return EXIT_SUCCESS;
     }

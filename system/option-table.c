@@ -23,11 +23,17 @@ static void add_mib_suffix(json_object *dict, const char *key)
     }
 }
 
+/* The key that the schema calls max-size is maxmem on QEMU's command line. */
 static json_object *parse_memory(const char *text, const char *implied, GError **errp)
 {
     json_object *dict = keyval_or_json_parse(text, implied, errp);
+    json_object *maxmem;
 
     if (dict) {
+        if (json_object_object_get_ex(dict, "maxmem", &maxmem)) {
+            json_object_object_add(dict, "max-size", json_object_get(maxmem));
+            json_object_object_del(dict, "maxmem");
+        }
         add_mib_suffix(dict, "size");
         add_mib_suffix(dict, "max-size");
     }

@@ -108,47 +108,6 @@ static bool start_accel(SystemState *state, GError **errp)
     return true;
 }
 
-/* RAM and ROM at their places: KVM learns them in one go. */
-static bool lay_memory(SystemState *state, GError **errp)
-{
-    Machine *m = state->machine;
-    bool ok;
-
-    if (!guest_ram_create(state, errp)) {
-        return false;
-    }
-    address_map_begin(state->memory);
-    ok = MACHINE_GET_CLASS(m)->init_memory(m, errp);
-    address_map_commit(state->memory);
-    return ok;
-}
-
-static bool make_cpus(SystemState *state, GError **errp)
-{
-    Machine *m = state->machine;
-
-    if (m->irqchip) {
-        if (!accel_create_irqchip(state->accel, m->pit, errp)) {
-            return false;
-        }
-        machine_connect_gsi(m);
-    }
-    return !state->accel || (cpu_objects_create(m, errp) &&
-                             accel_create_vcpus(state->accel, &state->cpu, m->smp.cpus, errp));
-}
-
-static bool add_devices(SystemState *state, GError **errp)
-{
-    GPtrArray *list = state->options->device;
-
-    for (guint i = 0; list && i < list->len; i++) {
-        if (!device_new_from_json(state->machine, g_ptr_array_index(list, i), errp)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* -global migration.NAME=VALUE */
 static bool set_migration_globals(SystemState *state, GError **errp)
 {
@@ -185,6 +144,50 @@ static bool make_migration(SystemState *state, GError **errp)
     return state->migration && set_migration_globals(state, errp);
 }
 
+/* RAM and ROM at their places: KVM learns them in one go. */
+static bool lay_memory(SystemState *state, GError **errp)
+{
+    Machine *m = state->machine;
+    bool ok;
+
+    if (!guest_ram_create(state, errp)) {
+        return false;
+    }
+    if (state->options->incoming) {
+        migration_prepare_incoming(state->migration, state->options->incoming);
+    }
+    address_map_begin(state->memory);
+    ok = MACHINE_GET_CLASS(m)->init_memory(m, errp);
+    address_map_commit(state->memory);
+    return ok;
+}
+
+static bool make_cpus(SystemState *state, GError **errp)
+{
+    Machine *m = state->machine;
+
+    if (m->irqchip) {
+        if (!accel_create_irqchip(state->accel, m->pit, errp)) {
+            return false;
+        }
+        machine_connect_gsi(m);
+    }
+    return !state->accel || (cpu_objects_create(m, errp) &&
+                             accel_create_vcpus(state->accel, &state->cpu, m->smp.cpus, errp));
+}
+
+static bool add_devices(SystemState *state, GError **errp)
+{
+    GPtrArray *list = state->options->device;
+
+    for (guint i = 0; list && i < list->len; i++) {
+        if (!device_new_from_json(state->machine, g_ptr_array_index(list, i), errp)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool build_board(SystemState *state, GError **errp)
 {
     Machine *m = state->machine;
@@ -219,9 +222,10 @@ bool startup_build(SystemState *state, GError **errp)
     make_parts(state);
     lifecycle_init(state);
     if (!settings_add_fds(state->options, state->fds, errp) || !monitors_open(state, errp) ||
-        !add_objects(state, errp) || !machine_setup(state, errp)) {
+        !add_objects(state, errp) || !machine_setup(state, errp) || !make_migration(state, errp)) {
         return false;
     }
+    fill_contexts(state);
     log_printf(LOG_STARTUP, "command line, types, monitors");
     if (!start_accel(state, errp)) {
         return false;
@@ -239,10 +243,6 @@ bool startup_build(SystemState *state, GError **errp)
         return false;
     }
     log_printf(LOG_STARTUP, "devices");
-    if (!make_migration(state, errp)) {
-        return false;
-    }
-    fill_contexts(state);
     if (!begin(state, errp)) {
         return false;
     }

@@ -23,7 +23,9 @@ static uint8_t *grow(GByteArray *blob, guint n)
     guint at = blob->len;
 
     g_byte_array_set_size(blob, at + n);
-    memset(blob->data + at, 0, n);
+    if (n > 0) {
+        memset(blob->data + at, 0, n);
+    }
     return blob->data + at;
 }
 
