@@ -37,12 +37,13 @@ static void add_part(GArray *runs, const ChainRun *run, uint64_t from, uint64_t 
     add_run(runs, &part);
 }
 
-static GArray *full_runs(const SnapshotFile *file, const SnapshotBlock *block)
+static GArray *full_runs(const SnapshotFile *file, SnapshotBlock *block)
 {
+    const unsigned long *present = snapshot_block_present(block);
     GArray *runs = g_array_new(FALSE, FALSE, sizeof(ChainRun));
 
     for (uint64_t page = 0; page < snapshot_block_pages(block); page++) {
-        uint64_t word = GUINT64_FROM_LE(block->present[page / 64]);
+        uint64_t word = GUINT64_FROM_LE(present[page / 64]);
         uint64_t count = 1, offset = page * STREAM_PAGE_SIZE;
 
         /* Whole words at once: most of a large sparse guest. */
@@ -119,7 +120,7 @@ GArray *chain_map_block(SnapshotFile *const *files, guint n_files, const char *n
     GArray *runs = NULL;
 
     for (guint i = 0; i < n_files; i++) {
-        const SnapshotBlock *block = snapshot_file_block(files[i], name);
+        SnapshotBlock *block = snapshot_file_block(files[i], name);
         g_autoptr(GArray) below = runs;
         g_autoptr(GArray) own = NULL;
 

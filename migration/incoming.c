@@ -37,7 +37,8 @@ struct IncomingJob {
     StreamChannel *stream;
     int cancelled;
     uint8_t cpu_digest[MIGRATION_CPU_DIGEST_LEN];
-    /* What the thread found. */
+    unsigned n_mapped; /* so many blocks of the list have their contents already */
+    /* What was found. */
     SnapshotChain *chain;
     SnapshotInfo info;
     GByteArray *tail;
@@ -106,17 +107,21 @@ static bool check_machine(const IncomingJob *job, const SnapshotFile *file, GErr
     return true;
 }
 
-static void fill_layer(const IncomingJob *job, const SnapshotFile *file, RestoreLayer *layer)
+/* The blocks of the list that are there and not filled yet. */
+static void fill_layer(const IncomingJob *job, SnapshotFile *file, RestoreLayer *layer)
 {
-    layer->blocks = g_new0(RestoreBlock, file->blocks->len);
-    layer->n_blocks = file->blocks->len;
-    for (guint i = 0; i < file->blocks->len; i++) {
-        const SnapshotBlock *b = g_ptr_array_index(file->blocks, i);
-        RestoreBlock *to = &layer->blocks[i];
+    RamList *ram = job->s->env.ram;
+    bool copy = job->options.parameters->ram_restore_mode == RAM_RESTORE_MODE_COPY;
 
-        to->block = ram_list_find(job->s->env.ram, b->name);
+    layer->blocks = g_new0(RestoreBlock, ram_list_count(ram));
+    for (unsigned i = job->n_mapped; i < ram_list_count(ram); i++) {
+        RestoreBlock *to = &layer->blocks[layer->n_blocks++];
+        SnapshotBlock *b = snapshot_file_block(file, ram_list_get(ram, i)->name);
+
+        to->block = ram_list_get(ram, i);
         to->pages_offset = b->pages_offset;
-        to->present = b->present;
+        /* Holes are where the bitmap has no page; it is only the faster way to find them. */
+        to->present = b->bitmap && copy ? snapshot_block_present(b) : NULL;
         if (b->extents) {
             to->extents = (const RestoreExtent *)(void *)b->extents->data;
             to->n_extents = b->extents->len;
@@ -126,22 +131,10 @@ static void fill_layer(const IncomingJob *job, const SnapshotFile *file, Restore
     }
 }
 
-static bool restore_layers(IncomingJob *job, RestoreLayer *layers, GError **errp)
+static bool fill_layers(IncomingJob *job, RestoreLayer *layers, GError **errp)
 {
-    const MigrationParameters *p = job->options.parameters;
-    RestoreRequest request = { .mode = (RestoreMode)p->ram_restore_mode,
-                               .fallback = p->ram_restore_fallback,
-                               .layers = layers,
-                               .n_layers = job->chain->files->len,
-                               .direct_io = p->direct_io,
-                               .hugepage_hint = job->options.hugepage_hint };
-    int64_t start = g_get_monotonic_time();
-
-    if (job->options.capabilities[MIGRATION_CAPABILITY_MULTIFD]) {
-        request.threads = p->multifd_channels;
-    }
-    for (size_t i = 0; i < request.n_layers; i++) {
-        const SnapshotFile *file = g_ptr_array_index(job->chain->files, i);
+    for (guint i = 0; i < job->chain->files->len; i++) {
+        SnapshotFile *file = g_ptr_array_index(job->chain->files, i);
 
         layers[i].base = ram_base_open(file->fd, file->path, &file->info.uuid, errp);
         if (!layers[i].base) {
@@ -149,38 +142,63 @@ static bool restore_layers(IncomingJob *job, RestoreLayer *layers, GError **errp
         }
         fill_layer(job, file, &layers[i]);
     }
-    if (!restore_ram(job->s->env.ram, &request, job->s->env.memory, errp)) {
-        return false;
-    }
-    job->restore_time_us = g_get_monotonic_time() - start;
     return true;
 }
 
-static bool load_file(IncomingJob *job, SnapshotFile *tip, GError **errp)
+static bool restore_layers(IncomingJob *job, RestoreRequest *request, GError **errp)
 {
-    g_autofree RestoreLayer *layers = NULL;
-    size_t n;
+    g_autofree RestoreLayer *layers = g_new0(RestoreLayer, job->chain->files->len);
+    int64_t start = g_get_monotonic_time();
     bool ok;
 
-    if (!check_machine(job, tip, errp) || !check_cpu(job, &tip->info, errp)) {
-        snapshot_file_free(tip);
-        return false;
+    request->layers = layers;
+    request->n_layers = job->chain->files->len;
+    ok = fill_layers(job, layers, errp) &&
+         restore_ram(job->s->env.ram, request, job->s->env.memory, errp);
+    for (size_t i = 0; i < request->n_layers; i++) {
+        g_clear_pointer(&layers[i].base, ram_base_unref);
+        g_free(layers[i].blocks);
     }
+    if (ok) {
+        job->n_mapped = ram_list_count(job->s->env.ram);
+        job->restore_time_us += g_get_monotonic_time() - start;
+    }
+    return ok;
+}
+
+static RestoreRequest request_of(const IncomingJob *job)
+{
+    const MigrationParameters *p = job->options.parameters;
+    bool multifd = job->options.capabilities[MIGRATION_CAPABILITY_MULTIFD];
+
+    return (RestoreRequest){ .mode = (RestoreMode)p->ram_restore_mode,
+                             .fallback = p->ram_restore_fallback,
+                             .threads = multifd ? p->multifd_channels : 0,
+                             .direct_io = p->direct_io,
+                             .hugepage_hint = job->options.hugepage_hint };
+}
+
+/* Takes over tip. */
+static bool open_chain(IncomingJob *job, SnapshotFile *tip, GError **errp)
+{
     job->chain =
         snapshot_chain_open(tip, job->options.parameters->ram_parent, job->s->env.fds, errp);
     if (!job->chain) {
         return false;
     }
-    n = job->chain->files->len;
-    layers = g_new0(RestoreLayer, n);
-    ok = restore_layers(job, layers, errp);
-    for (size_t i = 0; i < n; i++) {
-        g_clear_pointer(&layers[i].base, ram_base_unref);
-        g_free(layers[i].blocks);
-    }
     job->info = tip->info;
     job->tail = g_byte_array_ref(tip->tail);
-    return ok;
+    return true;
+}
+
+static bool load_chain(IncomingJob *job, GError **errp)
+{
+    const SnapshotFile *tip = snapshot_chain_tip(job->chain);
+    RestoreRequest request = request_of(job);
+
+    return check_machine(job, tip, errp) && check_cpu(job, &tip->info, errp) &&
+           (job->n_mapped == ram_list_count(job->s->env.ram) ||
+            restore_layers(job, &request, errp));
 }
 
 static bool load_stream(IncomingJob *job, GError **errp)
@@ -209,6 +227,9 @@ static bool load_any(IncomingJob *job, GError **errp)
 {
     SnapshotFile *tip;
 
+    if (job->chain) {
+        return load_chain(job, errp);
+    }
     if (job->fd < 0) {
         if (!job->stream) {
             job->stream = stream_channel_open_input(job->address, &job->cancelled, errp);
@@ -220,7 +241,7 @@ static bool load_any(IncomingJob *job, GError **errp)
         return false;
     }
     if (tip->kind != SNAPSHOT_SEQUENTIAL) {
-        return load_file(job, tip, errp);
+        return open_chain(job, tip, errp) && load_chain(job, errp);
     }
     snapshot_file_free(tip);
     if (lseek(job->fd, job->start, SEEK_SET) < 0) {
@@ -293,19 +314,25 @@ static void finish(IncomingJob *job, bool ok)
     }
 }
 
-static void incoming_end(void *opaque)
+/* RAM is there, or job->error tells why not. */
+static void complete(IncomingJob *job)
 {
-    IncomingJob *job = opaque;
-    bool ok = job->ok;
+    bool ok = job->ok && load_devices(job, &job->error);
 
-    job_thread_join(&job->thread);
-    ok = ok && load_devices(job, &job->error);
     if (ok) {
         keep_origin(job);
         ok = enter_run_state(job->s, &job->error);
     }
     finish(job, ok);
     job_free(job);
+}
+
+static void incoming_end(void *opaque)
+{
+    IncomingJob *job = opaque;
+
+    job_thread_join(&job->thread);
+    complete(job);
 }
 
 void incoming_abandon(IncomingJob *job)
@@ -371,23 +398,93 @@ static bool open_source(IncomingJob *job, GError **errp)
     }
 }
 
-bool incoming_start(MigrationState *s, const char *uri, bool exit_on_error, GError **errp)
+static IncomingJob *job_new(MigrationState *s, const char *uri, GError **errp)
 {
-    const MigrationHooks *hooks = &s->env.hooks;
     MigrationAddress *address = migration_address_parse(uri, errp);
     IncomingJob *job;
 
     if (!address) {
-        return false;
+        return NULL;
     }
     job = g_new0(IncomingJob, 1);
     job->s = s;
     job->address = address;
     job->fd = -1;
-    job->exit_on_error = exit_on_error;
     migration_options_copy(&job->options, &s->options);
-    if ((hooks->cpu_digest && !hooks->cpu_digest(hooks->opaque, job->cpu_digest, errp)) ||
-        !open_source(job, errp)) {
+    if (!open_source(job, errp)) {
+        job_free(job);
+        return NULL;
+    }
+    return job;
+}
+
+/* The blocks there are can be mapped from this file, and it is a snapshot. */
+static bool can_map(const IncomingJob *job, const SnapshotFile *file)
+{
+    RamList *ram = job->s->env.ram;
+
+    for (unsigned i = 0; i < ram_list_count(ram); i++) {
+        const RamBlock *block = ram_list_get(ram, i);
+        const SnapshotBlock *b = snapshot_file_block(file, block->name);
+
+        if (!b || b->length != block->size) {
+            return false;
+        }
+    }
+    return ram_list_count(ram) && file->kind != SNAPSHOT_SEQUENTIAL;
+}
+
+static bool map_early(IncomingJob *job)
+{
+    RestoreRequest request = request_of(job);
+    SnapshotFile *tip;
+
+    if (job->fd < 0 || request.mode == RESTORE_COPY) {
+        return false;
+    }
+    tip = snapshot_file_probe(dup(job->fd), job->path, job->start, NULL);
+    if (!tip || !can_map(job, tip)) {
+        snapshot_file_free(tip);
+        return false;
+    }
+    request.refuse_copy = true;
+    return open_chain(job, tip, NULL) && restore_layers(job, &request, NULL);
+}
+
+/* The source is opened once: an fd given to us is ours from then on. */
+void incoming_prepare(MigrationState *s, const char *uri)
+{
+    s->prepared = job_new(s, uri, NULL);
+    if (s->prepared && !map_early(s->prepared)) {
+        g_clear_pointer(&s->prepared->chain, snapshot_chain_free);
+        g_clear_pointer(&s->prepared->tail, g_byte_array_unref);
+    }
+}
+
+void incoming_drop_prepared(MigrationState *s)
+{
+    if (s->prepared) {
+        job_free(s->prepared);
+        s->prepared = NULL;
+    }
+}
+
+static bool get_cpu_digest(IncomingJob *job, GError **errp)
+{
+    const MigrationHooks *hooks = &job->s->env.hooks;
+
+    return !hooks->cpu_digest || hooks->cpu_digest(hooks->opaque, job->cpu_digest, errp);
+}
+
+bool incoming_start(MigrationState *s, const char *uri, bool exit_on_error, GError **errp)
+{
+    IncomingJob *job = s->prepared ? g_steal_pointer(&s->prepared) : job_new(s, uri, errp);
+
+    if (!job) {
+        return false;
+    }
+    job->exit_on_error = exit_on_error;
+    if (!get_cpu_digest(job, errp)) {
         job_free(job);
         return false;
     }
@@ -395,6 +492,12 @@ bool incoming_start(MigrationState *s, const char *uri, bool exit_on_error, GErr
     s->incoming = job;
     migration_set_status(s, MIGRATION_STATUS_SETUP);
     migration_set_status(s, MIGRATION_STATUS_ACTIVE);
-    job_thread_start(&job->thread, "incoming", incoming_thread, incoming_end, job);
+    if (job->n_mapped && job->n_mapped == ram_list_count(s->env.ram)) {
+        /* Nothing is left that takes time. */
+        job->ok = load_chain(job, &job->error);
+        complete(job);
+    } else {
+        job_thread_start(&job->thread, "incoming", incoming_thread, incoming_end, job);
+    }
     return true;
 }

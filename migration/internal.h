@@ -56,6 +56,7 @@ struct MigrationState {
     GPtrArray *blockers;   /* of MigrationBlocker */
     SaveJob *save;         /* while one runs */
     IncomingJob *incoming; /* while one runs */
+    IncomingJob *prepared; /* of -incoming: RAM is mapped, the rest is to come */
     bool incoming_pending;
     bool capturing;
     /* Of the last restore, for query-ram-restore. */
@@ -82,6 +83,12 @@ void save_abandon(SaveJob *job);
 
 /* --- migration/incoming.c --- */
 bool incoming_start(MigrationState *s, const char *uri, bool exit_on_error, GError **errp);
+/*
+ * Map RAM from the file that uri names, if it is one and can be mapped; else nothing happens, and
+ * incoming_start() finds out why.
+ */
+void incoming_prepare(MigrationState *s, const char *uri);
+void incoming_drop_prepared(MigrationState *s);
 void incoming_abandon(IncomingJob *job);
 
 #endif

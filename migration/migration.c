@@ -76,6 +76,7 @@ void migration_free(MigrationState *s)
     if (s->incoming) {
         incoming_abandon(s->incoming);
     }
+    incoming_drop_prepared(s);
     vmstate_unregister(s->env.vmstate, &vmstate_global_state, &s->global);
     g_clear_pointer(&s->scanner, pagemap_scanner_free);
     migration_options_clear(&s->options);
@@ -106,6 +107,13 @@ bool migration_set_global(MigrationState *s, const char *name, const char *value
     }
     now = s->options.parameters->ram_scan;
     return now == old || migration_set_scan(s, now, errp);
+}
+
+void migration_prepare_incoming(MigrationState *s, const char *uri)
+{
+    if (strcmp(uri, "defer") != 0) {
+        incoming_prepare(s, uri);
+    }
 }
 
 bool migration_incoming(MigrationState *s, const char *uri, GError **errp)

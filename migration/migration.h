@@ -79,9 +79,16 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(MigrationState, migration_free)
 bool migration_set_global(MigrationState *s, const char *name, const char *value, GError **errp);
 
 /*
+ * To be called for -incoming URI as soon as the main RAM block is in the list and before anything has
+ * taken a pointer into it or a KVM memory slot covers it: a snapshot file that can be mapped is
+ * mapped now, which is cheaper than under a memory slot. Does nothing for other sources.
+ */
+void migration_prepare_incoming(MigrationState *s, const char *uri);
+
+/*
  * -incoming URI. "defer" only records that migrate-incoming will come. Anything else starts
- * loading at once, in the background; its end is told through incoming_done. The run state must be
- * inmigrate.
+ * loading at once, in the background unless RAM is mapped already; its end is told through
+ * incoming_done, perhaps before this returns. The run state must be inmigrate.
  */
 bool migration_incoming(MigrationState *s, const char *uri, GError **errp);
 

@@ -63,6 +63,15 @@ void segment_close(SegmentReader *r)
     r->crc = crc32c(r->crc, r->buf->data, r->in.pos);
 }
 
+GByteArray *segment_close_keep(SegmentReader *r)
+{
+    GByteArray *bytes = r->buf;
+
+    segment_close(r);
+    r->buf = g_byte_array_new();
+    return bytes;
+}
+
 static bool check_zero(const SegmentReader *r, uint64_t from, uint64_t to, GError **errp)
 {
     uint8_t buf[16 * KiB];

@@ -46,6 +46,9 @@ static inline uint64_t segment_tell(const SegmentReader *r)
 /* The segment ends at the next byte to parse. */
 void segment_close(SegmentReader *r);
 
+/* The same, and the bytes from the segment's start on become the caller's. */
+GByteArray *segment_close_keep(SegmentReader *r);
+
 /* All bytes of [from, to) are zero; holes are not read. */
 bool segment_check_padding(const SegmentReader *r, uint64_t from, uint64_t to, GError **errp);
 

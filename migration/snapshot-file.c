@@ -26,6 +26,7 @@ static void snapshot_block_free(SnapshotBlock *block)
 {
     g_free(block->name);
     g_free(block->present);
+    g_clear_pointer(&block->bitmap, g_byte_array_unref);
     g_clear_pointer(&block->extents, g_array_unref);
     g_clear_pointer(&block->zeros, g_array_unref);
     g_free(block);
@@ -138,23 +139,33 @@ static bool check_mapped_head(const SegmentReader *r, const SnapshotBlock *block
     return true;
 }
 
+/* The segment's bytes are kept as they are: most readers never look at the bitmap. */
 static bool get_bitmap(SegmentReader *r, SnapshotBlock *block, GError **errp)
 {
-    uint64_t size = bitmap_size(block), pages = snapshot_block_pages(block);
+    uint64_t size = bitmap_size(block), pages = snapshot_block_pages(block), last;
 
     if (!segment_fill(r, size, errp)) {
         return false;
     }
-    block->present = g_malloc(size);
-    if (!byte_reader_get_bytes(&r->in, block->present, size, errp)) {
+    block->bitmap_pos = r->in.pos;
+    if (!byte_reader_skip(&r->in, size, errp)) {
         return false;
     }
-    if (pages % 64 && GUINT64_FROM_LE(block->present[pages / 64]) >> (pages % 64)) {
+    memcpy(&last, r->buf->data + block->bitmap_pos + size - sizeof(last), sizeof(last));
+    if (pages % 64 && GUINT64_FROM_LE(last) >> (pages % 64)) {
         error_set(errp, "the bitmap of RAM block '%s' has pages after the block's end",
                   block->name);
         return false;
     }
     return true;
+}
+
+const unsigned long *snapshot_block_present(SnapshotBlock *block)
+{
+    if (!block->present) {
+        block->present = g_memdup2(block->bitmap->data + block->bitmap_pos, bitmap_size(block));
+    }
+    return block->present;
 }
 
 static bool get_mapped_block(SnapshotFile *file, SegmentReader *r, GError **errp)
@@ -171,7 +182,7 @@ static bool get_mapped_block(SnapshotFile *file, SegmentReader *r, GError **errp
         return false;
     }
     block->pages_offset = head.pages_offset;
-    segment_close(r);
+    block->bitmap = segment_close_keep(r);
     return segment_open(r, head.pages_offset + block->length, errp);
 }
 

@@ -27,12 +27,14 @@ typedef enum SnapshotKind {
 /* Longer RAM blocks are refused, so that sums of offsets cannot overflow. */
 #define SNAPSHOT_BLOCK_MAX (UINT64_C(1) << 48)
 
-/* Of a full snapshot `present` and pages_offset count, of an incremental one the extents. */
+/* Of a full snapshot bitmap and pages_offset count, of an incremental one the extents. */
 typedef struct SnapshotBlock {
     char *name;
     uint64_t length;
     uint64_t pages_offset;  /* absolute file offset of the first page */
-    unsigned long *present; /* one bit a page, little-endian words */
+    GByteArray *bitmap;     /* one bit a page, little-endian words; NULL in an incremental one */
+    uint64_t bitmap_pos;    /* where in the array */
+    unsigned long *present; /* made by snapshot_block_present() */
     GArray *extents;        /* of RestoreExtent, ascending */
     GArray *zeros;          /* of RestoreExtent without file_offset, ascending */
 } SnapshotBlock;
@@ -64,6 +66,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnapshotFile, snapshot_file_free)
 
 /* NULL: no such block. */
 SnapshotBlock *snapshot_file_block(const SnapshotFile *file, const char *name);
+
+/* The bitmap as words, aligned; owned by the block. Not from several threads at once. */
+const unsigned long *snapshot_block_present(SnapshotBlock *block);
+
 uint64_t snapshot_file_ram_size(const SnapshotFile *file);
 const char *snapshot_kind_name(SnapshotKind kind);
 

@@ -12,12 +12,13 @@
 #include "migration/flatten.h"
 #include "util/json.h"
 
-static uint64_t present_pages(const SnapshotBlock *b)
+static uint64_t present_pages(SnapshotBlock *b)
 {
+    const unsigned long *present = snapshot_block_present(b);
     uint64_t count = 0;
 
     for (uint64_t i = 0; i < (snapshot_block_pages(b) + 63) / 64; i++) {
-        count += __builtin_popcountl(b->present[i]);
+        count += __builtin_popcountl(present[i]);
     }
     return count;
 }
@@ -32,13 +33,13 @@ static uint64_t extent_bytes(const GArray *extents)
     return bytes;
 }
 
-static json_object *block_json(const SnapshotBlock *b)
+static json_object *block_json(SnapshotBlock *b)
 {
     json_object *o = json_object_new_object();
 
     json_add_str(o, "name", b->name);
     json_add_uint(o, "size", b->length);
-    if (b->present) {
+    if (b->bitmap) {
         json_add_uint(o, "pages-offset", b->pages_offset);
         json_add_uint(o, "data-pages", present_pages(b));
     } else {

@@ -199,12 +199,12 @@ static inline bool fixture_restore(RamList *ram, const SnapshotChain *chain, Res
         layers[i].n_blocks = file->blocks->len;
         layers[i].blocks = g_new0(RestoreBlock, file->blocks->len);
         for (guint k = 0; k < file->blocks->len; k++) {
-            const SnapshotBlock *b = g_ptr_array_index(file->blocks, k);
+            SnapshotBlock *b = g_ptr_array_index(file->blocks, k);
             RestoreBlock *to = &layers[i].blocks[k];
 
             to->block = ram_list_find(ram, b->name);
             to->pages_offset = b->pages_offset;
-            to->present = b->present;
+            to->present = b->bitmap ? snapshot_block_present(b) : NULL;
             if (b->extents) {
                 to->extents = (const RestoreExtent *)(void *)b->extents->data;
                 to->n_extents = b->extents->len;

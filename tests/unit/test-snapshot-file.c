@@ -104,7 +104,7 @@ static void test_round_trip(void)
     g_assert_cmpuint(block->pages_offset % MiB, ==, 0);
     for (uint64_t page = 0; page < RAM_SIZE / 4096; page++) {
         uint8_t buf[4096];
-        bool present = block->present[page / 64] >> page % 64 & 1;
+        bool present = snapshot_block_present(block)[page / 64] >> page % 64 & 1;
 
         g_assert_true(present == (page % 3 == 7 % 3));
         g_assert_true(pread_full(file->fd, buf, 4096, block->pages_offset + page * 4096, NULL));
