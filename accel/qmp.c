@@ -5,6 +5,7 @@
  */
 #include "accel/runstate.h"
 #include "qapi/qapi-commands.h"
+#include "util/error.h"
 
 StatusInfo *qmp_query_status(RunStateControl *rs, GError **errp)
 {
@@ -31,6 +32,15 @@ bool qmp_cont(RunStateControl *rs, GError **errp)
 
 bool qmp_system_reset(RunStateControl *rs, GError **errp)
 {
+    RunState state = runstate_get(rs);
+
+    /* A reset writes guest RAM, which is being read or filled. */
+    if (state == RUN_STATE_INMIGRATE || state == RUN_STATE_FINISH_MIGRATE ||
+        state == RUN_STATE_SAVE_VM || state == RUN_STATE_RESTORE_VM) {
+        error_set(errp, "the VM cannot be reset in the state '%s'; wait until it has ended",
+                  run_state_str(state));
+        return false;
+    }
     runstate_request_reset(rs, SHUTDOWN_CAUSE_HOST_QMP_SYSTEM_RESET);
     return true;
 }

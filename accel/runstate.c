@@ -121,14 +121,50 @@ static void tell_listeners(RunStateControl *rs, bool running, RunState state)
     }
 }
 
+static void hold_vcpus(RunStateControl *rs)
+{
+    if (rs->pause_all) {
+        rs->pause_all(rs->vcpu_opaque);
+    }
+}
+
+static bool cause_is_guest(ShutdownCause cause)
+{
+    return cause >= SHUTDOWN_CAUSE_GUEST_SHUTDOWN;
+}
+
+static void carry_out_reset(RunStateControl *rs)
+{
+    bool running = runstate_is_running(rs);
+    ShutdownCause cause;
+
+    g_mutex_lock(&rs->lock);
+    cause = rs->reset_cause;
+    g_mutex_unlock(&rs->lock);
+    if (running) {
+        hold_vcpus(rs);
+    }
+    if (rs->handlers.reset) {
+        rs->handlers.reset(rs->handlers_opaque, cause);
+    }
+    if (cause != SHUTDOWN_CAUSE_SUBSYSTEM_RESET) {
+        qapi_event_send_reset(rs->events, cause_is_guest(cause), cause);
+    }
+    if (!running && runstate_get(rs) != RUN_STATE_INMIGRATE) {
+        runstate_set(rs, RUN_STATE_PRELAUNCH);
+    }
+}
+
 void runstate_stop(RunStateControl *rs, RunState to)
 {
     if (!runstate_is_running(rs)) {
         runstate_set(rs, to);
         return;
     }
-    if (rs->pause_all) {
-        rs->pause_all(rs->vcpu_opaque);
+    hold_vcpus(rs);
+    /* A reset that the guest has asked for and not got belongs to the state it stops in. */
+    if (g_atomic_int_and((guint *)&rs->pending, ~REQUEST_RESET) & REQUEST_RESET) {
+        carry_out_reset(rs);
     }
     runstate_set(rs, to);
     tell_listeners(rs, false, to);
@@ -293,33 +329,10 @@ bool runstate_stop_is_requested(const RunStateControl *rs)
     return g_atomic_int_get(&rs->pending) & REQUEST_HOLDS_VCPUS;
 }
 
-static bool cause_is_guest(ShutdownCause cause)
+static void carry_out_shutdown(RunStateControl *rs, ShutdownCause cause)
 {
-    return cause >= SHUTDOWN_CAUSE_GUEST_SHUTDOWN;
-}
-
-static void do_reset(RunStateControl *rs, ShutdownCause cause)
-{
-    bool running = runstate_is_running(rs);
-
-    if (running && rs->pause_all) {
-        rs->pause_all(rs->vcpu_opaque);
-    }
-    if (rs->handlers.reset) {
-        rs->handlers.reset(rs->handlers_opaque, cause);
-    }
-    if (cause != SHUTDOWN_CAUSE_SUBSYSTEM_RESET) {
-        qapi_event_send_reset(rs->events, cause_is_guest(cause), cause);
-    }
-    if (!running && runstate_get(rs) != RUN_STATE_INMIGRATE) {
-        runstate_set(rs, RUN_STATE_PRELAUNCH);
-    }
-}
-
-static void do_shutdown(RunStateControl *rs, ShutdownCause cause)
-{
-    if (runstate_is_running(rs) && rs->pause_all) {
-        rs->pause_all(rs->vcpu_opaque);
+    if (runstate_is_running(rs)) {
+        hold_vcpus(rs);
     }
     qapi_event_send_shutdown(rs->events, cause_is_guest(cause), cause);
     if (rs->handlers.shutdown) {
@@ -330,12 +343,11 @@ static void do_shutdown(RunStateControl *rs, ShutdownCause cause)
 /* What @pending asks for, the most urgent first. */
 static void carry_out(RunStateControl *rs, int pending)
 {
-    ShutdownCause shutdown_cause, reset_cause;
+    ShutdownCause shutdown_cause;
     RunState stop_state;
 
     g_mutex_lock(&rs->lock);
     shutdown_cause = rs->shutdown_cause;
-    reset_cause = rs->reset_cause;
     stop_state = rs->stop_state;
     g_mutex_unlock(&rs->lock);
 
@@ -346,10 +358,10 @@ static void carry_out(RunStateControl *rs, int pending)
         rs->handlers.panicked(rs->handlers_opaque);
     }
     if (pending & REQUEST_SHUTDOWN) {
-        do_shutdown(rs, shutdown_cause);
+        carry_out_shutdown(rs, shutdown_cause);
     }
     if (pending & REQUEST_RESET) {
-        do_reset(rs, reset_cause);
+        carry_out_reset(rs);
     }
     if (pending & REQUEST_POWERDOWN) {
         qapi_event_send_powerdown(rs->events);

@@ -118,7 +118,14 @@ static void make_memory(Vm *vm)
 static Vm *vm_new(unsigned cpus, const uint8_t *code, size_t len)
 {
     static const RunStateHandlers handlers = { .reset = on_reset };
-    VcpuBoot boot = { .mode = VCPU_BOOT_PVH32, .rip = CODE, .cs = 8, .ds = 16, .tr = 24 };
+    VcpuBoot boot = { .mode = VCPU_BOOT_PVH32,
+                      .rip = CODE,
+                      .rsp = 0x80000,
+                      .gdt_base = 0x500,
+                      .gdt_limit = 0x1f,
+                      .cs = 8,
+                      .ds = 16,
+                      .tr = 24 };
     CpuConfig config = { .topology = { 1, 1, cpus, 1 } };
     Vm *vm = g_new0(Vm, 1);
     GError *err = NULL;
@@ -286,6 +293,30 @@ static const uint8_t starter[] = {
     0xfa, 0xf4, 0xeb, 0xfd,             /* cli; hlt; jmp back to hlt */
 };
 static const uint8_t secondary[] = { 0xb0, 0x55, 0xe6, 0x81, 0xfa, 0xf4 }; /* say 0x55; cli; hlt */
+
+/*
+ * Switches its local APIC on and LINT1 to NMI, says 1 and waits. The handlers are below; they go on
+ * waiting instead of returning, as 32-bit IRET is more than every KVM can emulate.
+ */
+static const uint8_t interrupted[] = {
+    0x0f, 0x01, 0x1d, 0x00, 0x06, 0x00, 0x00,                   /* lidt [IDTR] */
+    0xc7, 0x05, 0xf0, 0x00, 0xe0, 0xfe, 0xff, 0x01, 0x00, 0x00, /* mov [0xfee000f0], 0x1ff */
+    0xc7, 0x05, 0x60, 0x03, 0xe0, 0xfe, 0x00, 0x04, 0x00, 0x00, /* mov [0xfee00360], 0x400 */
+    0xb0, 0x01, 0xe6, 0x80, 0xfb, 0xeb, 0xfe,                   /* say 1; sti; jmp $ */
+};
+static const uint8_t on_vector[] = {
+    0xb0, 0x40, 0xe6, 0x80,                                     /* say 0x40 */
+    0xc7, 0x05, 0xb0, 0x00, 0xe0, 0xfe, 0x00, 0x00, 0x00, 0x00, /* mov [0xfee000b0], 0: EOI */
+    0xfb, 0xeb, 0xfe,                                           /* sti; jmp $ */
+};
+static const uint8_t on_nmi[] = { 0xb0, 0x02, 0xe6, 0x80, 0xeb, 0xfe }; /* say 2; jmp $ */
+
+#define GDT 0x500
+#define IDTR 0x600
+#define IDT 0x700
+#define VECTOR 0x40
+#define ON_VECTOR 0x1100
+#define ON_NMI 0x1180
 
 /* --- Tests --- */
 
@@ -598,6 +629,46 @@ static void test_secondary(void)
     vm_free(vm);
 }
 
+static void set_gate(Vm *vm, unsigned vector, uint16_t handler)
+{
+    uint64_t gate = handler | 8ull << 16 | 0x8eull << 40;
+
+    memcpy(vm->block->host + IDT + 8 * vector, &gate, sizeof(gate));
+}
+
+/* A message, an eventfd with a route, and an NMI each arrive once. */
+static void test_interrupts(void)
+{
+    static const uint64_t gdt[] = { 0, 0x00cf9b000000ffff, 0x00cf93000000ffff };
+    static const uint8_t idtr[] = { 0xff, 0x07, 0x00, 0x07, 0, 0 };
+    Vm *vm = vm_new(1, interrupted, sizeof(interrupted));
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    uint64_t one = 1;
+    GError *err = NULL;
+
+    memcpy(vm->block->host + GDT, gdt, sizeof(gdt));
+    memcpy(vm->block->host + IDTR, idtr, sizeof(idtr));
+    memcpy(vm->block->host + ON_VECTOR, on_vector, sizeof(on_vector));
+    memcpy(vm->block->host + ON_NMI, on_nmi, sizeof(on_nmi));
+    set_gate(vm, VECTOR, ON_VECTOR);
+    set_gate(vm, 2, ON_NMI);
+    int gsi = accel_add_msi_route(vm->accel, 0xfee00000, VECTOR, &err);
+
+    g_assert_true(accel_add_irqfd(vm->accel, fd, -1, gsi, &err));
+    start(vm); /* brings the route to KVM */
+    hear(vm, 1);
+    g_assert_true(accel_send_msi(vm->accel, 0xfee00000, VECTOR));
+    hear(vm, 1);
+    g_assert_cmpint(write(fd, &one, sizeof(one)), ==, sizeof(one));
+    hear(vm, 1);
+    accel_inject_nmi(vm->accel);
+    hear(vm, 1);
+    let_run(20);
+    g_assert_cmpmem(vm->said->data, vm->said->len, "\1\x40\x40\2", 4);
+    close(fd);
+    vm_free(vm);
+}
+
 static void test_eventfds(void)
 {
     Vm *vm = vm_new(1, counter, sizeof(counter));
@@ -674,6 +745,7 @@ static void add_guests(void)
     g_test_add_func("/accel/kvm/hostile-state", test_hostile_state);
     g_test_add_func("/accel/kvm/state-time", test_state_time);
     g_test_add_func("/accel/kvm/secondary", test_secondary);
+    g_test_add_func("/accel/kvm/interrupts", test_interrupts);
     g_test_add_func("/accel/kvm/eventfds", test_eventfds);
 }
 

@@ -192,6 +192,18 @@ static void test_reset(Fixture *f, gconstpointer data)
     g_assert_true(runstate_is_running(f->rs));
 }
 
+/* The guest asks for a reset, and somebody stops it first: it stops after the reset. */
+static void test_reset_then_stop(Fixture *f, gconstpointer data)
+{
+    start(f);
+    runstate_request_reset(f->rs, SHUTDOWN_CAUSE_GUEST_RESET);
+    runstate_stop(f->rs, RUN_STATE_FINISH_MIGRATE);
+    expect(f, "pause pause reset RESET guest-reset true STOP");
+    run_loop();
+    expect(f, "");
+    g_assert_cmpint(runstate_get(f->rs), ==, RUN_STATE_FINISH_MIGRATE);
+}
+
 static void test_no_reboot(Fixture *f, gconstpointer data)
 {
     runstate_set_no_reboot(f->rs, true);
@@ -263,6 +275,7 @@ int main(int argc, char **argv)
     ADD("start-stop", test_start_stop);
     ADD("transitions", test_transitions);
     ADD("reset", test_reset);
+    ADD("reset-then-stop", test_reset_then_stop);
     ADD("no-reboot", test_no_reboot);
     ADD("shutdown", test_shutdown);
     ADD("others", test_others);
