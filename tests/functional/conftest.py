@@ -4,6 +4,7 @@
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -97,6 +98,7 @@ class Machines:
             except AssertionError as error:
                 crashed.append(str(error))
             machine.close()
+        self.all.clear()
         assert not crashed, '\n'.join(crashed)
 
 
@@ -143,3 +145,47 @@ def saved():
 def saved_smp():
     with tempfile.TemporaryDirectory(prefix='cowbird-test-', dir=os.environ.get('COWBIRD_TEST_DIR', '/var/tmp')) as name:
         yield make_saved(name, cpus=4)
+
+
+class Loop:
+    """A file system in a file, mounted; its free space is known exactly."""
+
+    def __init__(self, kind, megabytes):
+        self.base = Path(tempfile.mkdtemp(prefix='cowbird-loop-', dir=os.environ.get('COWBIRD_TEST_DIR', '/var/tmp')))
+        self.image, self.path = self.base / 'image', self.base / 'mnt'
+        self.path.mkdir()
+        with open(self.image, 'wb') as image:
+            image.truncate(megabytes << 20)
+        maker = ['mkfs.xfs', '-q'] if kind == 'xfs' else ['mkfs.ext4', '-q', '-F', '-m', '0']
+        subprocess.run([*maker, self.image], check=True)
+        subprocess.run(['mount', '-o', 'loop', self.image, self.path], check=True)
+
+    def close(self):
+        subprocess.run(['umount', self.path], check=True)
+        shutil.rmtree(self.base)
+
+
+def make_loop(kind, megabytes):
+    if os.geteuid() != 0:
+        pytest.skip('mounting a file system needs root')
+    loop = Loop(kind, megabytes)
+    try:
+        yield loop.path
+    finally:
+        loop.close()
+
+
+@pytest.fixture
+def xfs(machines):
+    """An XFS of 1 GiB with reflink. Machines are ended first, since they hold its files."""
+    for path in make_loop('xfs', 1024):
+        yield path
+        machines.finish()
+
+
+@pytest.fixture
+def small_disk(machines):
+    """An ext4 with about 55 MiB of room."""
+    for path in make_loop('ext4', 64):
+        yield path
+        machines.finish()

@@ -24,7 +24,7 @@ void user_main(uint32_t entry, const void *boot_info)
     memory_map_init(entry, boot_info);
     serial_init();
     cpus_init();
-    serial_put("ready protocol=");
+    serial_put("\nready protocol=");
     serial_put(boot_facts()->protocol);
     serial_put_field("cpus", cpus_count());
     serial_put_field("pages", usable_pages());

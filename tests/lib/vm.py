@@ -161,7 +161,7 @@ class Vm:
     """One VMM process. close() ends it; as a context manager that happens by itself."""
 
     def __init__(self, memory='256M', cpus=1, kernel=None, append='', args=(), machine='pc', cpu='host', incoming=None,
-                 binary=None, env=None, timeout=60, stdout=None, pass_fds=(), wrapper=(), folder=None, start=True,
+                 binary=None, env=None, timeout=30, stdout=None, pass_fds=(), wrapper=(), folder=None, start=True,
                  qmp=True, serial=True, preexec=None):
         self.timeout = timeout
         self.folder = Path(tempfile.mkdtemp(prefix='cowbird-vm-', dir=folder))
@@ -224,6 +224,10 @@ class Vm:
 
     def start(self):
         self.spawn()
+        self.connect_all()
+
+    def connect_all(self):
+        """Console and monitor; fails with what the VMM said if it has ended."""
         try:
             if self.want_serial:
                 self.console = Console(self.connect('serial'), self.timeout)
@@ -327,7 +331,8 @@ class VmFailed(Exception):
     """The VMM ended instead of answering."""
 
     def __init__(self, status, stderr):
-        super().__init__(f'the VMM ended with status {status}: {stderr.strip()}')
+        lines = [line for line in stderr.splitlines() if ': info: ' not in line]
+        super().__init__(f'the VMM ended with status {status}: ' + '; '.join(lines))
         self.status, self.stderr = status, stderr
 
 
