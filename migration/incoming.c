@@ -207,6 +207,7 @@ static bool load_stream(IncomingJob *job, GError **errp)
                        .ram = job->s->env.ram,
                        .cancelled = &job->cancelled,
                        .machine_type = job->s->env.machine_type };
+    g_autoptr(GError) close_error = NULL;
     bool ok;
 
     if (job->options.parameters->ram_restore_mode == RAM_RESTORE_MODE_COPY_ON_WRITE &&
@@ -215,8 +216,16 @@ static bool load_stream(IncomingJob *job, GError **errp)
                         "and this is a sequential stream");
         return false;
     }
-    ok = ram_pages_read(&r, errp) && check_cpu(job, &r.info, errp) &&
-         stream_channel_close(job->stream, errp);
+    ok = ram_pages_read(&r, errp) && check_cpu(job, &r.info, errp);
+    /* A command that failed is the better reason for a stream that is cut off. */
+    if (!stream_channel_close(job->stream, &close_error)) {
+        if (ok) {
+            g_propagate_error(errp, g_steal_pointer(&close_error));
+        } else {
+            g_prefix_error(errp, "%s; ", close_error->message);
+        }
+        ok = false;
+    }
     stream_config_clear(&r.config);
     job->info = r.info;
     job->tail = r.tail;

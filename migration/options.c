@@ -12,8 +12,8 @@
 #include "util/json.h"
 #include "util/suggest.h"
 
-/* Without multifd: enough to fill a disk, and few enough for small machines. */
-#define DEFAULT_THREADS_MAX 4
+/* Without multifd: enough to fill a disk. */
+#define DEFAULT_THREADS 4
 #define HUGEPAGE_HINT "x-ram-restore-hugepage-hint"
 
 typedef struct CapabilityRow {
@@ -283,5 +283,7 @@ unsigned migration_options_threads(const MigrationOptions *options)
     if (options->capabilities[MIGRATION_CAPABILITY_MULTIFD]) {
         return options->parameters->multifd_channels;
     }
-    return MIN(g_get_num_processors(), DEFAULT_THREADS_MAX);
+    /* Direct writers wait for the disk, the others need a processor each. */
+    return options->parameters->direct_io ? DEFAULT_THREADS
+                                          : MIN(g_get_num_processors(), DEFAULT_THREADS);
 }

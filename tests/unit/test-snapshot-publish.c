@@ -6,6 +6,7 @@
 #include "tests/unit/snapshot-fixture.h"
 
 #include <sys/mount.h>
+#include <sys/syscall.h>
 
 #include "util/io.h"
 
@@ -225,6 +226,62 @@ static void test_disk_full_increment(void)
     small_disk_clear(&disk);
 }
 
+/* --- A disk that fails: errors of delayed writes come with fsync --- */
+
+static int fsync_error;
+
+/* Takes the place of the C library's for this program. */
+int fsync(int fd)
+{
+    if (fsync_error) {
+        errno = fsync_error;
+        return -1;
+    }
+    return syscall(SYS_fsync, fd);
+}
+
+static void test_failed_fsync(void)
+{
+    static const int errors[] = { EIO, ENOSPC };
+    g_autofree char *folder = fixture_folder(), *path = g_build_filename(folder, "f", NULL);
+    g_autoptr(RamList) ram = fixture_ram(1 * MiB);
+    FixtureSave save = { .ram = ram, .path = path };
+    SnapshotInfo first;
+
+    g_assert_true(fixture_save(&save, NULL));
+    first = save.info;
+    for (unsigned i = 0; i < G_N_ELEMENTS(errors); i++) {
+        g_autoptr(SnapshotFile) file = NULL;
+        g_autoptr(GError) err = NULL;
+        bool ok;
+
+        fsync_error = errors[i];
+        ok = fixture_save(&save, &err);
+        fsync_error = 0;
+        g_assert_false(ok);
+        g_assert_nonnull(strstr(err->message, g_strerror(errors[i])));
+        g_assert_cmpuint(files_in(folder), ==, 1);
+        file = fixture_open(path, NULL);
+        g_assert_true(uuid_equal(&file->info.uuid, &first.uuid));
+    }
+    fixture_remove_folder(folder);
+}
+
+/* The closing part of a file written in place is not written when the rest is not safe. */
+static void test_failed_fsync_in_place(void)
+{
+    g_autofree char *folder = fixture_folder(), *path = g_build_filename(folder, "f", NULL);
+    g_autoptr(PublishTarget) target = NULL;
+
+    g_assert_true(g_file_set_contents(path, "", -1, NULL));
+    target = publish_new_fd(open(path, O_RDWR | O_CLOEXEC), -1, 0, NULL);
+    fsync_error = EIO;
+    g_assert_false(publish_barrier(target, NULL));
+    g_assert_false(publish_commit(target, NULL));
+    fsync_error = 0;
+    fixture_remove_folder(folder);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -237,5 +294,7 @@ int main(int argc, char **argv)
     g_test_add_func("/snapshot-publish/in-place-is-cut-off", test_in_place_is_cut_off);
     g_test_add_func("/snapshot-publish/t42-disk-full", test_disk_full);
     g_test_add_func("/snapshot-publish/t42-disk-full-increment", test_disk_full_increment);
+    g_test_add_func("/snapshot-publish/failed-fsync", test_failed_fsync);
+    g_test_add_func("/snapshot-publish/failed-fsync-in-place", test_failed_fsync_in_place);
     return g_test_run();
 }
