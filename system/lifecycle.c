@@ -29,10 +29,11 @@ static void on_reset(void *opaque, ShutdownCause cause)
     }
 }
 
-static bool cause_is_guest(ShutdownCause cause)
+/* Who asks from outside wants the process to end, whatever -no-shutdown says. */
+static bool must_end(ShutdownCause cause)
 {
-    return cause == SHUTDOWN_CAUSE_GUEST_SHUTDOWN || cause == SHUTDOWN_CAUSE_GUEST_RESET ||
-           cause == SHUTDOWN_CAUSE_GUEST_PANIC;
+    return cause == SHUTDOWN_CAUSE_HOST_QMP_QUIT || cause == SHUTDOWN_CAUSE_HOST_SIGNAL ||
+           cause == SHUTDOWN_CAUSE_HOST_ERROR;
 }
 
 static void on_shutdown(void *opaque, ShutdownCause cause)
@@ -43,7 +44,7 @@ static void on_shutdown(void *opaque, ShutdownCause cause)
         lifecycle_quit(state, state->machine->exit_status);
         return;
     }
-    if (cause_is_guest(cause) && state->shutdown_action == SHUTDOWN_ACTION_PAUSE) {
+    if (!must_end(cause) && state->shutdown_action == SHUTDOWN_ACTION_PAUSE) {
         runstate_stop(state->runstate, RUN_STATE_SHUTDOWN);
         return;
     }

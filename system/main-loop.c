@@ -59,7 +59,6 @@ static gboolean signal_arrived(gint fd, GIOCondition condition, gpointer opaque)
 
     if (read(fd, &count, sizeof(count)) == sizeof(count)) {
         info_report("terminating on signal %d from pid %d", (int)signal_number, (int)signal_sender);
-        state->shutdown_action = SHUTDOWN_ACTION_POWEROFF;
         runstate_request_shutdown(state->runstate, SHUTDOWN_CAUSE_HOST_SIGNAL);
     }
     return G_SOURCE_CONTINUE;

@@ -104,7 +104,25 @@ bool qmp_inject_nmi(Machine *m, GError **errp)
     return true;
 }
 
-/* Copies guest memory to fd piece by piece. */
+/* First guest-physical address above all RAM. */
+static uint64_t end_of_memory(const Machine *m)
+{
+    return 4 * GiB + m->above_4g;
+}
+
+/* One piece: what is not RAM there reads as zeros. */
+static void read_piece(Machine *m, uint64_t gpa, uint8_t *buf, size_t len)
+{
+    for (size_t done = 0; done < len;) {
+        size_t n = MIN(len - done, 4 * KiB - (gpa + done) % (4 * KiB));
+
+        if (!guest_read(m->memory, gpa + done, buf + done, n)) {
+            memset(buf + done, 0, n);
+        }
+        done += n;
+    }
+}
+
 static bool save_memory(Machine *m, const PmemsaveArg *arg, int fd, GError **errp)
 {
     g_autofree uint8_t *buf = g_malloc(MiB);
@@ -112,13 +130,7 @@ static bool save_memory(Machine *m, const PmemsaveArg *arg, int fd, GError **err
     for (uint64_t done = 0; done < arg->size;) {
         size_t len = MIN(arg->size - done, MiB);
 
-        if (!guest_read(m->memory, arg->val + done, buf, len)) {
-            error_set(errp,
-                      "pmemsave: there is not RAM everywhere from guest address 0x%" PRIx64
-                      " on for %zu bytes",
-                      arg->val + done, len);
-            return false;
-        }
+        read_piece(m, arg->val + done, buf, len);
         if (!write_full(fd, buf, len, errp)) {
             g_prefix_error(errp, "pmemsave '%s': ", arg->filename);
             return false;
@@ -130,9 +142,15 @@ static bool save_memory(Machine *m, const PmemsaveArg *arg, int fd, GError **err
 
 bool qmp_pmemsave(Machine *m, const PmemsaveArg *arg, GError **errp)
 {
-    int fd = fd_store_open(m->fds, arg->filename, O_WRONLY | O_CREAT | O_TRUNC, 0666, errp);
+    uint64_t end = end_of_memory(m);
     bool ok;
+    int fd;
 
+    if (arg->val >= end || arg->size > end - arg->val) {
+        error_set(errp, "pmemsave: the memory of this machine ends at 0x%" PRIx64, end);
+        return false;
+    }
+    fd = fd_store_open(m->fds, arg->filename, O_WRONLY | O_CREAT | O_TRUNC, 0666, errp);
     if (fd < 0) {
         return false;
     }

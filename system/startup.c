@@ -198,6 +198,7 @@ static bool build_board(SystemState *state, GError **errp)
         return false;
     }
     m->started = true;
+    OBJECT(m)->completed = true;
     return true;
 }
 
