@@ -34,7 +34,7 @@ def check_goes_on(guest, before, mode):
 def check_mode(guest, mode):
     """The RAM really was restored the way that was asked for."""
     info = guest.qmp.command('query-ram-restore')
-    modes = {block['mode'] for block in info['blocks'] if block['name'] == 'pc.ram'}
+    modes = {block['mode'] for block in info['blocks'] if block['block'] == 'pc.ram'}
     assert modes == {mode}, f'{mode}: query-ram-restore says {info}'
 
 

@@ -107,7 +107,7 @@ def test_eight_clones_work_at_once(linux, saved, tmp_path):
             assert guest.complaints() == ''
             if not guest.is_qemu:
                 blocks = guest.qmp.command('query-ram-restore')['blocks']
-                assert [b['mode'] for b in blocks if b['name'] == 'pc.ram'] == ['copy-on-write'], blocks
+                assert [b['mode'] for b in blocks if b['block'] == 'pc.ram'] == ['copy-on-write'], blocks
             guest.quit()
     finally:
         for guest in guests:
