@@ -247,7 +247,7 @@ bool startup_build(SystemState *state, GError **errp)
     if (!begin(state, errp)) {
         return false;
     }
-    log_printf(LOG_STARTUP, "guest started");
+    log_printf(LOG_STARTUP, "%s", state->options->incoming ? "loading asked for" : "guest started");
     return true;
 }
 

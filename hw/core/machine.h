@@ -124,7 +124,7 @@ struct Machine {
     bool exit_requested;
     int exit_status;
     IrqLine generation_changed; /* pulsed by vmgenid; unconnected: no effect */
-    IrqLine power_button; /* pulsed by system_powerdown; unconnected: no effect */
+    IrqLine power_button;       /* pulsed by system_powerdown; unconnected: no effect */
 };
 
 struct _MachineClass {
