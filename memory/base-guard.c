@@ -65,23 +65,24 @@ static bool install_lease_handler(BaseGuard *guard, GError **errp)
     return true;
 }
 
-static gint64 lease_deadline(void)
+/* From now until the kernel lets the writer go; the guest stands for the last quarter. */
+static void lease_times(gint64 *ret_deadline, gint64 *ret_expiry)
 {
     g_autofree char *text = NULL;
-    gint64 seconds = LEASE_BREAK_SECONDS;
+    gint64 now = g_get_monotonic_time(), seconds = LEASE_BREAK_SECONDS;
 
     if (g_file_get_contents("/proc/sys/fs/lease-break-time", &text, NULL, NULL)) {
         seconds = g_ascii_strtoll(text, NULL, 10);
     }
-    /* The guest stands for the last quarter. */
-    return g_get_monotonic_time() + seconds * G_USEC_PER_SEC * 3 / 4;
+    *ret_deadline = now + seconds * G_USEC_PER_SEC * 3 / 4;
+    *ret_expiry = now + seconds * G_USEC_PER_SEC;
 }
 
 static void detach_broken(void *opaque, const GError *error)
 {
     BaseGuard *guard = opaque;
 
-    if (error && guard->control.no_memory) {
+    if (error && !lost_page_seen(guard) && guard->control.no_memory) {
         guard->control.no_memory(guard->control.opaque, error->message, guard->waited_for);
     }
 }
@@ -98,7 +99,10 @@ static GPtrArray *find_breaking(BaseGuard *guard)
             continue;
         }
         if (guard->job && detach_covers(guard->job, base)) {
-            detach_hurry(guard->job, lease_deadline());
+            gint64 deadline, expiry;
+
+            lease_times(&deadline, &expiry);
+            detach_hurry(guard->job, deadline, expiry);
         } else {
             g_ptr_array_add(breaking, base);
         }
@@ -133,7 +137,7 @@ static void look_at_leases(BaseGuard *guard)
     g_free(guard->waited_for);
     guard->waited_for = g_strdup(ram_base_path(breaking->pdata[0]));
     request.bases = breaking;
-    request.deadline = lease_deadline();
+    lease_times(&request.deadline, &request.expiry);
     guard->job = detach_start(guard, &request, &err);
     if (!guard->job) {
         /* Told once: the lease stays until the kernel takes it, the VM stands. */
@@ -163,6 +167,7 @@ BaseGuard *base_guard_new(RamList *list, const MemoryControl *control, GError **
     guard->list = list;
     guard->control = *control;
     guard->bases = g_ptr_array_new_with_free_func((GDestroyNotify)ram_base_unref);
+    guard->held_as = g_array_new(FALSE, FALSE, sizeof(struct stat));
     guard->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (guard->event_fd < 0) {
         error_set_errno(errp, errno, "Cannot create an eventfd for the base guard");
@@ -199,6 +204,7 @@ void base_guard_free(BaseGuard *guard)
                                 __ATOMIC_SEQ_CST);
     close_fd(&guard->event_fd);
     g_free(guard->waited_for);
+    g_array_unref(guard->held_as);
     pagemap_scanner_free(guard->scanner);
     g_free(guard);
 }
@@ -315,11 +321,14 @@ void ram_list_hold_files(RamList *list)
 {
     BaseGuard *guard = ram_list_guard(list);
 
-    for (guint i = 0; guard && guard->held == 0 && i < guard->bases->len; i++) {
-        ram_base_note_identity(guard->bases->pdata[i]);
+    if (!guard || guard->held++ > 0) {
+        return;
     }
-    if (guard) {
-        guard->held++;
+    g_array_set_size(guard->held_as, 0);
+    for (guint i = 0; i < guard->bases->len; i++) {
+        struct stat now = ram_base_identity(guard->bases->pdata[i]);
+
+        g_array_append_val(guard->held_as, now);
     }
 }
 
@@ -327,8 +336,7 @@ void ram_list_release_files(RamList *list)
 {
     BaseGuard *guard = ram_list_guard(list);
 
-    if (guard) {
-        g_assert(guard->held > 0);
+    if (guard && guard->held > 0) {
         guard->held--;
     }
 }
@@ -337,10 +345,14 @@ bool ram_list_held_files_unchanged(RamList *list, GError **errp)
 {
     BaseGuard *guard = ram_list_guard(list);
 
-    for (guint i = 0; guard && guard->held > 0 && i < guard->bases->len; i++) {
-        RamBase *base = guard->bases->pdata[i];
+    if (!guard || guard->held == 0) {
+        return true;
+    }
+    for (guint i = 0; i < guard->held_as->len && i < guard->bases->len; i++) {
+        const RamBase *base = guard->bases->pdata[i];
+        const struct stat *then = &g_array_index(guard->held_as, struct stat, i);
 
-        if (!ram_base_is_cloned(base) && !ram_base_check_noted(base, errp)) {
+        if (!ram_base_is_cloned(base) && !ram_base_check_same(base, then, errp)) {
             return false;
         }
     }

@@ -42,7 +42,8 @@ struct DetachJob {
     char *reason;
     DetachDone done;
     void *opaque;
-    gint64 deadline;
+    gint64 deadline, expiry;
+    GArray *begun_as; /* of struct stat, one per base */
     GPtrArray *stagings;
     GArray *chunks; /* of DetachChunk; not resized once threads run */
     guint first;    /* chunks before are moved */
@@ -130,6 +131,14 @@ static void stop_fillers(DetachJob *job)
     job->n_fillers = 0;
 }
 
+static void close_clones(DetachJob *job)
+{
+    for (guint i = 0; job->set.fds && i < job->set.fds->len; i++) {
+        close(g_array_index(job->set.fds, int, i));
+    }
+    g_clear_pointer(&job->set.fds, g_array_unref);
+}
+
 static void job_free(DetachJob *job)
 {
     stop_fillers(job);
@@ -140,12 +149,8 @@ static void job_free(DetachJob *job)
     g_ptr_array_unref(job->stagings);
     g_array_unref(job->chunks);
     g_ptr_array_unref(job->set.bases);
-    if (job->set.fds) {
-        for (guint i = 0; i < job->set.fds->len; i++) {
-            close(g_array_index(job->set.fds, int, i));
-        }
-        g_array_unref(job->set.fds);
-    }
+    g_array_unref(job->begun_as);
+    close_clones(job);
     g_clear_error(&job->error);
     g_mutex_clear(&job->lock);
     g_cond_clear(&job->room);
@@ -246,6 +251,28 @@ static void job_succeed(DetachJob *job)
                job->reason, job->chunks->len, job->bytes_copied);
 }
 
+/*
+ * When it took longer than the kernel holds a writer up, a changed file may have been read. (Before that a
+ * new time of modification is no more than that: touch(1).)
+ */
+static void check_in_time(DetachJob *job)
+{
+    if (job->expiry == 0 || g_get_monotonic_time() < job->expiry) {
+        return;
+    }
+    for (guint i = 0; i < job->set.bases->len; i++) {
+        const struct stat *then = &g_array_index(job->begun_as, struct stat, i);
+
+        if (!ram_base_check_same(job->set.bases->pdata[i], then, NULL)) {
+            RamBlock *block = staging_block(job->stagings->pdata[0]);
+
+            ram_list_report_lost(job->guard->list,
+                                 "the file was changed before memory was detached from it", block,
+                                 0);
+        }
+    }
+}
+
 static void job_end(DetachJob *job)
 {
     BaseGuard *guard = job->guard;
@@ -255,6 +282,12 @@ static void job_end(DetachJob *job)
 
     job->timer = 0; /* its callback is ending it */
     stop_fillers(job);
+    if (job->error) {
+        /* A file that was truncated explains a failed read. */
+        ram_list_check_files(guard->list, "the file was truncated while memory was being detached");
+    } else if (job->stagings->len > 0) {
+        check_in_time(job);
+    }
     if (lost_page_seen(guard)) {
         g_clear_error(&job->error);
         error_set(&job->error, "Guest RAM was lost while it was being detached");
@@ -455,14 +488,10 @@ static bool add_block(DetachJob *job, RamBlock *block, GError **errp)
     return true;
 }
 
-static bool job_prepare(DetachJob *job, GError **errp)
+static bool prepare_blocks(DetachJob *job, GError **errp)
 {
     RamList *list = job->guard->list;
 
-    job->set.fds = make_clones(job->set.bases);
-    if (!job->set.fds && !check_memory(job, errp)) {
-        return false;
-    }
     for (unsigned i = 0; i < ram_list_count(list); i++) {
         RamBlock *block = ram_list_get(list, i);
 
@@ -473,6 +502,25 @@ static bool job_prepare(DetachJob *job, GError **errp)
     return true;
 }
 
+/* To clones of the files where there can be some, else to anonymous memory. */
+static bool job_prepare(DetachJob *job, GError **errp)
+{
+    g_autoptr(GError) why = NULL;
+
+    job->set.fds = make_clones(job->set.bases);
+    if (job->set.fds) {
+        if (prepare_blocks(job, &why)) {
+            return true;
+        }
+        /* Of very many pieces of a chain the mappings would be too many. */
+        log_printf(LOG_MEMORY, "ram_detach: no use of clones: %s", why->message);
+        g_ptr_array_set_size(job->stagings, 0);
+        g_array_set_size(job->chunks, 0);
+        close_clones(job);
+    }
+    return check_memory(job, errp) && prepare_blocks(job, errp);
+}
+
 DetachJob *detach_start(BaseGuard *guard, const DetachRequest *request, GError **errp)
 {
     DetachJob *job = g_new0(DetachJob, 1);
@@ -480,13 +528,19 @@ DetachJob *detach_start(BaseGuard *guard, const DetachRequest *request, GError *
 
     job->guard = guard;
     job->set.bases = g_ptr_array_new_with_free_func((GDestroyNotify)ram_base_unref);
+    job->begun_as = g_array_new(FALSE, FALSE, sizeof(struct stat));
     for (guint i = 0; i < request->bases->len; i++) {
+        struct stat now;
+
         g_ptr_array_add(job->set.bases, ram_base_ref(request->bases->pdata[i]));
+        now = ram_base_identity(request->bases->pdata[i]);
+        g_array_append_val(job->begun_as, now);
     }
     job->reason = g_strdup(request->reason);
     job->done = request->done;
     job->opaque = request->opaque;
     job->deadline = request->deadline;
+    job->expiry = request->expiry;
     job->stagings = g_ptr_array_new_with_free_func((GDestroyNotify)staging_free);
     job->chunks = g_array_new(FALSE, FALSE, sizeof(DetachChunk));
     g_mutex_init(&job->lock);
@@ -502,10 +556,11 @@ DetachJob *detach_start(BaseGuard *guard, const DetachRequest *request, GError *
     return job;
 }
 
-void detach_hurry(DetachJob *job, gint64 deadline)
+void detach_hurry(DetachJob *job, gint64 deadline, gint64 expiry)
 {
-    if (job->deadline == 0 || deadline < job->deadline) {
+    if (job->deadline == 0) {
         job->deadline = deadline;
+        job->expiry = expiry;
     }
 }
 

@@ -30,7 +30,8 @@ struct BaseGuard {
     GPtrArray *bases; /* of RamBase: files that RAM is mapped from */
     bool detached;    /* some file was left behind */
     gint on_hold;     /* atomic: a restore is laying mappings, on some thread; broken leases wait */
-    unsigned held;    /* a save reads from the files: no job ends */
+    unsigned held;    /* saves that read from the files: no job ends */
+    GArray *held_as;  /* of struct stat, one per base: as it was when it was held */
     DetachJob *job;   /* at most one */
     char *waited_for; /* path of the file that the job is in haste for */
     LostPage lost;
@@ -71,6 +72,7 @@ typedef struct DetachRequest {
     GPtrArray *bases; /* of RamBase, not owned; copied */
     const char *reason;
     gint64 deadline; /* of g_get_monotonic_time(); from then on the guest stands; 0 = none */
+    gint64 expiry;   /* from then on the kernel may have let the writer go; 0 = never */
     DetachDone done; /* may be NULL */
     void *opaque;
 } DetachRequest;
@@ -78,7 +80,7 @@ typedef struct DetachRequest {
 /* Begin. NULL = could not, nothing is changed and done is not called. */
 DetachJob *detach_start(BaseGuard *guard, const DetachRequest *request, GError **errp);
 /* The deadline came nearer. */
-void detach_hurry(DetachJob *job, gint64 deadline);
+void detach_hurry(DetachJob *job, gint64 deadline, gint64 expiry);
 bool detach_covers(const DetachJob *job, const RamBase *base);
 /* Give up; done is not called. What has moved stays moved and right. */
 void detach_cancel(DetachJob *job);

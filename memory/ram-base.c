@@ -13,6 +13,7 @@
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,7 +27,6 @@ struct RamBase {
     bool has_uuid;
     Uuid uuid;
     struct stat at_open;
-    struct stat noted;
 };
 
 /* A descriptor of its own open file description, read-only; -1 with errno. */
@@ -160,7 +160,7 @@ bool ram_base_is_same_file(const RamBase *base, dev_t device, ino_t inode)
     return base->at_open.st_dev == device && base->at_open.st_ino == inode;
 }
 
-static bool check_stat(RamBase *base, const struct stat *then, GError **errp)
+bool ram_base_check_same(const RamBase *base, const struct stat *then, GError **errp)
 {
     struct stat now;
 
@@ -189,19 +189,17 @@ static bool check_stat(RamBase *base, const struct stat *then, GError **errp)
 
 bool ram_base_check_identity(RamBase *base, GError **errp)
 {
-    return check_stat(base, &base->at_open, errp);
+    return ram_base_check_same(base, &base->at_open, errp);
 }
 
-void ram_base_note_identity(RamBase *base)
+struct stat ram_base_identity(const RamBase *base)
 {
-    if (fstat(base->fd, &base->noted) < 0) {
-        memset(&base->noted, 0, sizeof(base->noted));
+    struct stat now;
+
+    if (fstat(base->fd, &now) < 0) {
+        memset(&now, 0, sizeof(now));
     }
-}
-
-bool ram_base_check_noted(RamBase *base, GError **errp)
-{
-    return check_stat(base, &base->noted, errp);
+    return now;
 }
 
 uint64_t ram_base_bytes_from(const RamBase *base, uint64_t offset)
@@ -212,6 +210,20 @@ uint64_t ram_base_bytes_from(const RamBase *base, uint64_t offset)
         return UINT64_MAX;
     }
     return (uint64_t)now.st_size > offset ? now.st_size - offset : 0;
+}
+
+bool ram_base_check_mappable(RamBase *base, GError **errp)
+{
+    size_t page = sysconf(_SC_PAGESIZE);
+    void *got =
+        mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, base->map_fd, 0);
+
+    if (got == MAP_FAILED) {
+        error_set_errno(errp, errno, "%s cannot be mapped", base->path);
+        return false;
+    }
+    munmap(got, page);
+    return true;
 }
 
 /* --- Lease --- */
@@ -299,6 +311,7 @@ static int open_unnamed(RamBase *base, GError **errp)
 int ram_base_make_clone(RamBase *base, GError **errp)
 {
     g_auto(FdHandle) writable = open_unnamed(base, errp);
+    struct stat st;
     int clone;
 
     if (writable < 0) {
@@ -306,6 +319,10 @@ int ram_base_make_clone(RamBase *base, GError **errp)
     }
     if (ioctl(writable, FICLONE, base->fd) < 0) {
         error_set_errno(errp, errno, "cannot make a reflink clone of %s", base->path);
+        return -1;
+    }
+    if (fstat(writable, &st) < 0 || st.st_size < base->at_open.st_size) {
+        error_set(errp, "%s was truncated", base->path);
         return -1;
     }
     clone = reopen_readonly(writable);

@@ -9,9 +9,14 @@
 
 #include "memory/base-guard.h"
 
+#include <sys/stat.h>
+
 bool ram_base_is_same_file(const RamBase *base, dev_t device, ino_t inode);
 /* True when a private reflink clone is mapped. */
 bool ram_base_is_cloned(const RamBase *base);
+
+/* True when the file can be mapped copy-on-write at all; some file systems (FUSE) refuse. */
+bool ram_base_check_mappable(RamBase *base, GError **errp);
 
 /*
  * Take a read lease, which makes the kernel hold up who opens the file for writing and send us
@@ -32,9 +37,9 @@ int ram_base_make_clone(RamBase *base, GError **errp);
 /* From now on @clone_fd (taken over) is what is mapped; the lease is let go. */
 void ram_base_use_clone(RamBase *base, int clone_fd);
 
-/* Remember device, inode, size and mtime as they are now; and whether they still are. */
-void ram_base_note_identity(RamBase *base);
-bool ram_base_check_noted(RamBase *base, GError **errp);
+/* Device, inode, size and mtime as they are now; and whether they still are. */
+struct stat ram_base_identity(const RamBase *base);
+bool ram_base_check_same(const RamBase *base, const struct stat *then, GError **errp);
 
 /* Bytes the mapped file has now after @offset; as many as one likes when it cannot be told. */
 uint64_t ram_base_bytes_from(const RamBase *base, uint64_t offset);

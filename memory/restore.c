@@ -150,13 +150,15 @@ static bool guard_layer(BaseGuard *guard, RestoreMode mode, RamBase *base, GErro
     return base_guard_add(guard, base, false, errp);
 }
 
-/* All files, or the reason why they cannot be guarded. */
+/* NULL, or the reason why the files cannot be mapped or, for `auto`, not be guarded. */
 static char *guard_layers(BaseGuard *guard, const RestoreRequest *request)
 {
     for (size_t i = 0; i < request->n_layers; i++) {
+        RamBase *base = request->layers[i].base;
         g_autoptr(GError) why = NULL;
 
-        if (!guard_layer(guard, request->mode, request->layers[i].base, &why)) {
+        if (!ram_base_check_mappable(base, &why) ||
+            !guard_layer(guard, request->mode, base, &why)) {
             for (size_t k = 0; k < i; k++) {
                 base_guard_forget(guard, request->layers[k].base);
             }
@@ -202,7 +204,7 @@ static void report_block(const RestoreRequest *request, const RestoreBlock *rb, 
 }
 
 /* Fill in the report of every block of the base; false = an ineligible block may not be copied. */
-static bool decide(const RestoreRequest *request, const char *no_guard, GError **errp)
+static bool decide(const RestoreRequest *request, const char *no_files, GError **errp)
 {
     const RestoreLayer *base = &request->layers[0];
 
@@ -211,7 +213,7 @@ static bool decide(const RestoreRequest *request, const char *no_guard, GError *
         const char *reason = request->mode == RESTORE_COPY ? "asked for by ram-restore-mode=copy"
                                                            : obstacle_of(request, rb);
 
-        reason = reason ? reason : no_guard;
+        reason = reason ? reason : no_files;
         if (reason && (request->refuse_copy ||
                        (request->mode == RESTORE_COPY_ON_WRITE && !request->fallback))) {
             error_set(errp,
@@ -320,7 +322,7 @@ static BaseGuard *need_guard(RamList *list, const MemoryControl *control, GError
 bool restore_ram(RamList *list, const RestoreRequest *request, const MemoryControl *control,
                  GError **errp)
 {
-    g_autofree char *no_guard = NULL;
+    g_autofree char *no_files = NULL;
     BaseGuard *guard;
     bool ok;
 
@@ -333,9 +335,9 @@ bool restore_ram(RamList *list, const RestoreRequest *request, const MemoryContr
     }
     base_guard_hold(guard);
     if (any_eligible(request)) {
-        no_guard = guard_layers(guard, request);
+        no_files = guard_layers(guard, request);
     }
-    ok = decide(request, no_guard, errp) && restore_layers(request, errp);
+    ok = decide(request, no_files, errp) && restore_layers(request, errp);
     base_guard_release(guard);
     if (ok && lost_page_seen(guard)) {
         error_set(errp, "Snapshot %s was changed while guest RAM was restored from it",

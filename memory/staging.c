@@ -49,12 +49,13 @@ static bool map_clones(Staging *staging, const CloneSet *set, GError **errp)
         }
         if (mmap(at, m->length, PROT_READ | PROT_WRITE,
                  ram_block_private_flags(staging->block) | MAP_FIXED, fd,
-                 m->file_offset) == MAP_FAILED ||
-            madvise(at, m->length, MADV_NOHUGEPAGE) < 0) {
+                 m->file_offset) == MAP_FAILED) {
             error_set_errno(errp, errno, "RAM block '%s': cannot map the clone of %s",
                             staging->block->name, ram_base_path(m->base));
             return false;
         }
+        /* Refused by kernels without huge pages. */
+        (void)madvise(at, m->length, MADV_NOHUGEPAGE);
         if (!ram_block_apply_policy_at(staging->block, at, m->length, errp)) {
             return false;
         }
@@ -205,6 +206,25 @@ void staging_mark_chunks(RamBlock *block, const CloneSet *set, ChunkMap *ret_chu
     }
 }
 
+/*
+ * The files still have all that the range maps. A truncation makes the file shorter before it takes
+ * pages away (truncate_setsize in the kernel), so what was read or copied before this is whole.
+ */
+static bool check_whole(RamBlock *block, uint64_t start, uint64_t end, GError **errp)
+{
+    for (guint i = 0; i < block->mappings->len; i++) {
+        Piece piece;
+
+        if (piece_of(block->mappings->pdata[i], start, end, &piece) &&
+            ram_base_bytes_from(piece.base, piece.file_offset) < piece.length) {
+            error_set(errp, "RAM block '%s': %s was truncated", block->name,
+                      ram_base_path(piece.base));
+            return false;
+        }
+    }
+    return true;
+}
+
 /* --- Filling --- */
 
 static bool read_piece(Staging *staging, const Piece *piece, GError **errp)
@@ -246,11 +266,12 @@ bool staging_fill(Staging *staging, uint64_t chunk, PagemapScanner *scanner, GEr
             return false;
         }
     }
-    if (scanner) {
-        return pagemap_scan_private(scanner, block->host + start, end - start, populate_range,
-                                    staging->area + start, NULL, errp);
+    if (scanner && !pagemap_scan_private(scanner, block->host + start, end - start, populate_range,
+                                         staging->area + start, NULL, errp)) {
+        return false;
     }
-    return true;
+    /* A hole may have been a truncated file. */
+    return check_whole(block, start, end, errp);
 }
 
 /* --- Moving --- */
@@ -313,7 +334,8 @@ bool staging_move(Staging *staging, uint64_t chunk, PagemapScanner *scanner, uin
     CopyPrivate copy = { .from = block->host + start, .to = staging->area + start };
     bool ok;
 
-    if (!pagemap_scan_private(scanner, copy.from, end - start, copy_range, &copy, NULL, errp)) {
+    if (!pagemap_scan_private(scanner, copy.from, end - start, copy_range, &copy, NULL, errp) ||
+        !check_whole(block, start, end, errp)) {
         return false;
     }
     *bytes += copy.bytes;

@@ -64,6 +64,11 @@ static bool is_lost(void *opaque)
     return ((Fixture *)opaque)->notes.lost > 0;
 }
 
+static bool is_lost_or_detached(void *opaque)
+{
+    return is_lost(opaque) || is_detached(opaque);
+}
+
 static bool has_no_memory(void *opaque)
 {
     return ((Fixture *)opaque)->notes.no_memory > 0;
@@ -436,6 +441,10 @@ static void note_done(void *opaque, const GError *error)
     *(unsigned *)opaque += 1;
 }
 
+static void note_nothing(void *opaque, const GError *error)
+{
+}
+
 static bool is_one(void *opaque)
 {
     return *(unsigned *)opaque == 1;
@@ -476,6 +485,67 @@ static void test_detach_is_given_up_at_the_end(void)
         base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &done, NULL));
     fixture_clear(&f);
     g_assert_cmpuint(done, ==, 0);
+}
+
+static bool is_lease_broken(void *opaque)
+{
+    return ram_list_guard_state(opaque) == BASE_GUARD_DRAINING;
+}
+
+/* While a save reads from the file no detach ends, and so the writer waits. */
+static void test_held_files(void)
+{
+    Fixture f = { 0 };
+    g_autoptr(GError) err = NULL;
+    pid_t child;
+    gint64 end;
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    ram_list_hold_files(f.list);
+    child = start_writer(f.path, O_WRONLY);
+    fixture_run_until(is_lease_broken, f.list, 20);
+    end = g_get_monotonic_time() + G_USEC_PER_SEC / 3;
+    while (g_get_monotonic_time() < end) {
+        g_main_context_iteration(NULL, FALSE);
+    }
+    g_assert_cmpuint(f.notes.detached, ==, 0);
+    g_assert_true(ram_list_held_files_unchanged(f.list, &err));
+    ram_list_release_files(f.list);
+    fixture_run_until(is_detached, &f, 20);
+    end_writer(child);
+    fixture_clear(&f);
+}
+
+/* Somebody changes it all the same: what was read is not published. */
+static void test_held_file_that_changes(void)
+{
+    Fixture f = { 0 };
+    g_autoptr(GError) err = NULL;
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    ram_list_hold_files(f.list);
+    g_assert_true(ram_list_held_files_unchanged(f.list, &err));
+    g_assert_cmpint(close(open(f.path, O_RDONLY | O_TRUNC)), ==, 0);
+    g_assert_false(ram_list_held_files_unchanged(f.list, &err));
+    g_assert_nonnull(strstr(err->message, f.path));
+    ram_list_release_files(f.list);
+    fixture_clear(&f);
+}
+
+/* The file is truncated while it is read for a detach: lost, and said so once. */
+static void test_truncation_during_detach(void)
+{
+    Fixture f = { 0 };
+
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    g_assert_true(
+        base_guard_detach_all(ram_list_guard(f.list), "requested", note_nothing, NULL, NULL));
+    g_assert_cmpint(close(open(f.path, O_RDONLY | O_TRUNC)), ==, 0);
+    fixture_run_until(is_lost_or_detached, &f, 20);
+    g_assert_cmpuint(f.notes.lost + f.notes.detached, ==, 1);
+    g_assert_cmpuint(f.notes.no_memory, ==, 0);
+    g_assert_cmpuint(f.notes.paused, ==, 0);
+    fixture_clear(&f);
 }
 
 /* Released chunks need no file, and stay zero. */
@@ -699,6 +769,9 @@ int main(int argc, char **argv)
                     t48_chunk_with_io_is_put_off);
     g_test_add_func("/memory/base-guard/detach-on-request", test_detach_on_request);
     g_test_add_func("/memory/base-guard/detach-given-up", test_detach_is_given_up_at_the_end);
+    g_test_add_func("/memory/base-guard/held-files", test_held_files);
+    g_test_add_func("/memory/base-guard/held-file-changes", test_held_file_that_changes);
+    g_test_add_func("/memory/base-guard/truncation-during-detach", test_truncation_during_detach);
     g_test_add_func("/memory/base-guard/released-chunks", test_detach_leaves_released_chunks);
     g_test_add_func("/memory/base-guard/t49_nonblocking_opener", t49_nonblocking_opener);
     g_test_add_func("/memory/base-guard/t49_lost_page_by_sigbus", t49_lost_page_by_sigbus);
