@@ -1,0 +1,153 @@
+#!/usr/bin/python3
+# Run the test suites and count: unit tests, the same under sanitizers, style, functional tests, Linux guests.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+import argparse
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import namedtuple
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD, ASAN_BUILD = ROOT / 'build', ROOT / 'build-asan'
+PYTEST = ['/usr/bin/python3', '-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--tb=short', '-rs']
+
+Result = namedtuple('Result', 'passed failed skipped notes')
+
+
+def run(command, log, **options):
+    """Run to the end with its output in the log; returns the exit status."""
+    log.write(f'$ {" ".join(map(str, command))}\n')
+    log.flush()
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, **options).returncode
+
+
+def read_junit(path, status):
+    """Counts and the names of what failed or was skipped; a run without a report is one failure."""
+    if not path.exists():
+        return Result(0, 1, 0, [f'no report, exit status {status}'])
+    passed, failed, skipped, notes = 0, 0, 0, []
+    for case in ElementTree.parse(path).iter('testcase'):
+        name = f'{case.get("classname")}: {case.get("name")}'
+        if case.find('failure') is not None or case.find('error') is not None:
+            failed += 1
+            notes.append(f'failed: {name}')
+        elif (reason := case.find('skipped')) is not None:
+            skipped += 1
+            notes.append(f'skipped: {name}: {reason.get("message") or ""}')
+        else:
+            passed += 1
+    if status != 0 and failed == 0:
+        failed += 1
+        notes.append(f'exit status {status}')
+    return Result(passed, failed, skipped, notes)
+
+
+def meson_tests(build, log, suite, **options):
+    report = build / 'meson-logs/testlog.junit.xml'
+    report.unlink(missing_ok=True)
+    status = run(['/usr/bin/meson', 'test', '-C', build, '--suite', suite, '--print-errorlogs', '--no-rebuild'], log, **options)
+    return read_junit(report, status)
+
+
+def suite_unit(arguments, log):
+    return meson_tests(BUILD, log, 'unit')
+
+
+def suite_sanitizers(arguments, log):
+    status = run([ROOT / 'scripts/setup', '--asan'], log)
+    if status != 0:
+        return Result(0, 1, 0, ['the build with sanitizers failed'])
+    environment = {**os.environ, 'ASAN_OPTIONS': 'detect_leaks=1:abort_on_error=0',
+                   'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1'}
+    return meson_tests(ASAN_BUILD, log, 'unit', env=environment)
+
+
+def tracked(*patterns):
+    out = subprocess.run(['git', '-C', ROOT, 'ls-files', '-co', '--exclude-standard', *patterns], check=True,
+                         capture_output=True, text=True).stdout
+    return [ROOT / line for line in out.splitlines() if (ROOT / line).exists()]
+
+
+def suite_style(arguments, log):
+    sources, units = tracked('*.c', '*.h'), [p for p in tracked('*.c') if 'tests/guest' not in str(p)]
+    checks = {
+        'check-deps': [ROOT / 'scripts/check-deps', ROOT],
+        'clang-format': ['clang-format', '--dry-run', '-Werror', *sources],
+        # The suppressed ones take the condition of a g_assert for a doubt about the code after it.
+        'cppcheck': ['cppcheck', '-q', '-j', '2', '--error-exitcode=1', '--inline-suppr', '--enable=warning,portability',
+                     '--library=gtk', '-i', ROOT / 'tests', '--suppress=nullPointerRedundantCheck',
+                     '--suppress=arrayIndexOutOfBoundsCond', f'--project={BUILD}/compile_commands.json'],
+        'clang-tidy': ['/bin/sh', '-c', 'printf "%s\\n" "$@" | xargs -P 2 -n 8 clang-tidy --quiet -p "$0"', BUILD, *units],
+    }
+    failed = [name for name, command in checks.items() if run(command, log, cwd=ROOT) != 0]
+    return Result(len(checks) - len(failed), len(failed), 0, [f'failed: {name}' for name in failed])
+
+
+def pytest_suite(path, arguments, log):
+    report = BUILD / f'junit-{path.name}.xml'
+    report.unlink(missing_ok=True)
+    extra = ['--long'] if arguments.long and path.name == 'functional' else []
+    environment = {**os.environ, 'COWBIRD_BUILD': str(BUILD)}
+    status = run([*PYTEST, f'--junitxml={report}', path, *extra], log, cwd=ROOT, env=environment)
+    return read_junit(report, status)
+
+
+def suite_functional(arguments, log):
+    return pytest_suite(ROOT / 'tests/functional', arguments, log)
+
+
+def suite_linux(arguments, log):
+    return pytest_suite(ROOT / 'tests/nested', arguments, log)
+
+
+SUITES = {
+    'unit': suite_unit,
+    'sanitizers': suite_sanitizers,
+    'style': suite_style,
+    'functional': suite_functional,
+    'linux': suite_linux,
+}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog='check', description='Run every test; exit status 1 if one fails.')
+    parser.add_argument('--long', action='store_true', help='the long form of tests that have one')
+    parser.add_argument('--only', action='append', metavar='SUITE[,SUITE]', help=f'of {", ".join(SUITES)}')
+    parser.add_argument('--list', action='store_true', help='list the suites and end')
+    arguments = parser.parse_args()
+    wanted = [name for value in arguments.only or [] for name in value.split(',')]
+    for name in wanted:
+        if name not in SUITES:
+            parser.error(f"there is no suite '{name}'; valid: {', '.join(SUITES)}")
+    arguments.suites = wanted or list(SUITES)
+    return arguments
+
+
+def run_suite(name, arguments):
+    log_path = BUILD / f'check-{name}.log'
+    begin = time.monotonic()
+    with open(log_path, 'w') as log:
+        result = SUITES[name](arguments, log)
+    print(f'{name:12} {result.passed:5} passed {result.failed:4} failed {result.skipped:4} skipped '
+          f'{time.monotonic() - begin:7.1f} s   {log_path.relative_to(ROOT)}', flush=True)
+    for note in result.notes:
+        print(f'    {note}')
+    return result
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.list:
+        print('\n'.join(SUITES))
+        return 0
+    results = [run_suite(name, arguments) for name in arguments.suites]
+    passed, failed, skipped = (sum(getattr(r, field) for r in results) for field in ('passed', 'failed', 'skipped'))
+    print(f'{passed} passed, {failed} failed, {skipped} skipped')
+    return 1 if failed else 0
+
+
+sys.exit(main())
