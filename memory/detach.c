@@ -257,7 +257,7 @@ static void job_succeed(DetachJob *job)
  */
 static void check_in_time(DetachJob *job)
 {
-    if (job->expiry == 0 || g_get_monotonic_time() < job->expiry) {
+    if (job->expiry == 0 || g_get_monotonic_time() < job->expiry || job->stagings->len == 0) {
         return;
     }
     for (guint i = 0; i < job->set.bases->len; i++) {
@@ -285,8 +285,6 @@ static void job_end(DetachJob *job)
     if (job->error) {
         /* A file that was truncated explains a failed read. */
         ram_list_check_files(guard->list, "the file was truncated while memory was being detached");
-    } else if (job->stagings->len > 0) {
-        check_in_time(job);
     }
     if (lost_page_seen(guard)) {
         g_clear_error(&job->error);
@@ -401,11 +399,13 @@ static gboolean detach_round(gpointer opaque)
     DetachJob *job = opaque;
 
     stand_from_deadline(job);
+    check_in_time(job);
     if (!job_is_over(job) && any_ready(job)) {
         base_guard_pause(job->guard);
         move_ready(job, job->holding ? 0 : g_get_monotonic_time() + PAUSE_US);
         base_guard_resume(job->guard);
     }
+    check_in_time(job);
     if (!job_is_over(job) || (job->guard->held > 0 && !lost_page_seen(job->guard))) {
         return G_SOURCE_CONTINUE;
     }

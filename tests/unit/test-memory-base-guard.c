@@ -435,6 +435,64 @@ static void t48_chunk_with_io_is_put_off(void)
     fixture_clear(&f);
 }
 
+static bool stands(void *opaque)
+{
+    return ((Fixture *)opaque)->notes.paused > 0;
+}
+
+#define LEASE_BREAK_TIME "/proc/sys/fs/lease-break-time"
+
+static bool set_lease_break_time(const char *seconds)
+{
+    int fd = open(LEASE_BREAK_TIME, O_WRONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && write(fd, seconds, strlen(seconds)) > 0;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ok;
+}
+
+/*
+ * I/O that does not end keeps a chunk from being moved. From three quarters of the kernel's patience
+ * on the guest stands; after it the writer goes on, and what may have changed counts as lost.
+ */
+static void test_time_runs_out(void)
+{
+    Fixture f = { 0 };
+    g_autoptr(AddressMap) map = address_map_new("memory", 36);
+    g_autofree char *before = NULL;
+    struct iovec iov[1];
+    unsigned n;
+    pid_t child;
+    gint64 began, stood;
+
+    g_file_get_contents(LEASE_BREAK_TIME, &before, NULL, NULL);
+    if (!before || !set_lease_break_time("2")) {
+        g_test_skip("fs.lease-break-time cannot be set here");
+        return;
+    }
+    fixture_init(&f, NULL, BLOCK_SIZE);
+    address_map_add_ram(map, 0, f.block, 0, BLOCK_SIZE, false, NULL);
+    g_assert_true(guest_map_iov(map, 5 * CHUNK, FIXTURE_PAGE, true, iov, 1, &n));
+    began = g_get_monotonic_time();
+    child = start_writer(f.path, O_WRONLY);
+    do {
+        fixture_run_until(stands, &f, 10);
+        g_usleep(1000);
+        g_main_context_iteration(NULL, FALSE);
+    } while (!stands(&f));
+    stood = g_get_monotonic_time();
+    g_assert_cmpint(stood - began, >, G_USEC_PER_SEC);
+    end_writer(child); /* the kernel let it go */
+    set_lease_break_time(before);
+    guest_unmap_iov(map, iov, n);
+    fixture_run_until(is_lost, &f, 10);
+    g_assert_cmpuint(f.notes.detached, ==, 0);
+    g_assert_cmpuint(f.notes.no_memory, ==, 0);
+    fixture_clear(&f);
+}
+
 static void note_done(void *opaque, const GError *error)
 {
     g_assert_no_error(error);
@@ -767,6 +825,7 @@ int main(int argc, char **argv)
     g_test_add_func("/memory/base-guard/running-guest", test_detach_under_a_running_guest);
     g_test_add_func("/memory/base-guard/t48_chunk_with_io_is_put_off",
                     t48_chunk_with_io_is_put_off);
+    g_test_add_func("/memory/base-guard/time-runs-out", test_time_runs_out);
     g_test_add_func("/memory/base-guard/detach-on-request", test_detach_on_request);
     g_test_add_func("/memory/base-guard/detach-given-up", test_detach_is_given_up_at_the_end);
     g_test_add_func("/memory/base-guard/held-files", test_held_files);
