@@ -155,6 +155,8 @@ static bool lay_memory(SystemState *state, GError **errp)
     }
     if (state->options->incoming) {
         migration_prepare_incoming(state->migration, state->options->incoming);
+    } else if (m->main) {
+        ram_block_hint_hugepages(m->main);
     }
     address_map_begin(state->memory);
     ok = MACHINE_GET_CLASS(m)->init_memory(m, errp);
