@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -163,6 +164,16 @@ static int accept_one(int listener, const char *name, const int *cancelled, GErr
     return fd;
 }
 
+/* A socket that was left behind; never a file of another kind. */
+static void remove_socket(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {
+        unlink(path);
+    }
+}
+
 int socket_accept_unix(const char *path, const int *cancelled, GError **errp)
 {
     struct sockaddr_un addr;
@@ -176,13 +187,13 @@ int socket_accept_unix(const char *path, const int *cancelled, GError **errp)
     if (listener < 0) {
         return -1;
     }
-    unlink(path);
+    remove_socket(path);
     if (bind(listener, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
         error_set_errno(errp, errno, "cannot listen on '%s'", path);
         return -1;
     }
     fd = accept_one(listener, path, cancelled, errp);
-    unlink(path);
+    remove_socket(path);
     return fd;
 }
 

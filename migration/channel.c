@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -114,6 +115,10 @@ StreamChannel *stream_channel_new(int fd)
 void stream_channel_free(StreamChannel *channel)
 {
     if (channel) {
+        /* Not closed before: the migration failed or was cancelled, and the command is not needed. */
+        if (channel->child) {
+            kill(-channel->child, SIGTERM);
+        }
         stream_channel_close(channel, NULL);
         g_free(channel);
     }
@@ -144,25 +149,47 @@ bool stream_channel_close(StreamChannel *channel, GError **errp)
     return true;
 }
 
-/* posix_spawn does not copy the page tables of guest RAM. our_end: 1 we write, 0 we read. */
-static StreamChannel *open_exec(const char *command, int our_end, GError **errp)
+/*
+ * posix_spawn does not copy the page tables of guest RAM. The command gets a process group, so that
+ * all of a pipeline can be ended, and the signals of a new process.
+ */
+static int spawn_shell(const char *command, int fd, int as, pid_t *ret_child)
 {
     char *const argv[] = { "/bin/sh", "-c", (char *)command, NULL };
-    g_autoptr(StreamChannel) channel = NULL;
     posix_spawn_file_actions_t actions;
-    int fds[2], err;
+    posix_spawnattr_t attr;
+    sigset_t none, pipe_signal;
+    int err;
+
+    sigemptyset(&none);
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                        POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &pipe_signal);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fd, as);
+    err = posix_spawn(ret_child, argv[0], &actions, &attr, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attr);
+    return err;
+}
+
+/* our_end: 1 we write, 0 we read. */
+static StreamChannel *open_exec(const char *command, int our_end, GError **errp)
+{
+    g_autoptr(StreamChannel) channel = NULL;
     pid_t child;
+    int fds[2], err;
 
     if (pipe2(fds, O_CLOEXEC) < 0) {
         error_set_errno(errp, errno, "cannot make a pipe for the exec: command");
         return NULL;
     }
     channel = stream_channel_new(fds[our_end]);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, fds[!our_end],
-                                     our_end ? STDIN_FILENO : STDOUT_FILENO);
-    err = posix_spawn(&child, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
+    err = spawn_shell(command, fds[!our_end], our_end ? STDIN_FILENO : STDOUT_FILENO, &child);
     close(fds[!our_end]);
     if (err) {
         error_set_errno(errp, err, "cannot start '%s'", command);

@@ -2,8 +2,8 @@
  * Where a snapshot file is written: beside its name until it is whole, or in place.
  *
  * The unfinished file has no name at all where the file system can do that (O_TMPFILE), so that a
- * writer that is killed leaves nothing behind; it gets a name in the same folder for the moment
- * before the rename.
+ * writer that is killed leaves nothing behind. Only where it replaces another file it has a
+ * temporary name in the same folder, for the moment before the rename.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -225,18 +225,28 @@ bool publish_barrier(PublishTarget *target, GError **errp)
     return !target->in_place || sync_fd(target, errp);
 }
 
-/* Gives an unnamed file the temporary name. */
-static bool link_temp(PublishTarget *target, GError **errp)
+static bool link_as(const PublishTarget *target, const char *name)
 {
     g_autofree char *self = g_strdup_printf("/proc/self/fd/%d", target->fd);
-    g_autofree char *temp = temp_name(target->path);
 
-    if (linkat(AT_FDCWD, self, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) < 0) {
-        error_set_errno(errp, errno, "cannot give the finished snapshot the name '%s'", temp);
-        return false;
+    return linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* Gives an unnamed file its name; where another file has it, a temporary one to be renamed. */
+static bool link_unnamed(PublishTarget *target, GError **errp)
+{
+    if (link_as(target, target->path)) {
+        return true;
     }
-    target->temp = g_steal_pointer(&temp);
-    return true;
+    if (errno == EEXIST) {
+        target->temp = temp_name(target->path);
+        if (link_as(target, target->temp)) {
+            return true;
+        }
+        g_clear_pointer(&target->temp, g_free);
+    }
+    error_set_errno(errp, errno, "cannot give the finished snapshot the name '%s'", target->path);
+    return false;
 }
 
 bool publish_commit(PublishTarget *target, GError **errp)
@@ -247,10 +257,10 @@ bool publish_commit(PublishTarget *target, GError **errp)
     if (target->in_place) {
         return true;
     }
-    if (!target->temp && !link_temp(target, errp)) {
+    if (!target->temp && !link_unnamed(target, errp)) {
         return false;
     }
-    if (rename(target->temp, target->path) < 0) {
+    if (target->temp && rename(target->temp, target->path) < 0) {
         error_set_errno(errp, errno, "cannot rename '%s' to '%s'", target->temp, target->path);
         return false;
     }

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 
 #include "migration/snapshot-writer.h"
+#include "migration/zero-page.h"
 #include "util/error.h"
 #include "util/io.h"
 #include "util/units.h"
@@ -34,17 +35,49 @@ typedef struct DeltaWrite {
     GArray *pieces; /* in file order, without gaps */
 } DeltaWrite;
 
+static void add_range(GArray *ranges, uint64_t offset, uint64_t length, PageKind kind)
+{
+    PageRange *last = ranges->len ? &g_array_index(ranges, PageRange, ranges->len - 1) : NULL;
+    PageRange r = { .offset = offset, .length = length, .kind = kind };
+
+    if (last && last->kind == kind && last->offset + last->length == offset) {
+        last->length += length;
+    } else {
+        g_array_append_val(ranges, r);
+    }
+}
+
+/* Pages the guest has written with zeros need no room in the file; others show it at once. */
+static GArray *find_zero_pages(const RamPlanBlock *plan)
+{
+    GArray *ranges = g_array_new(FALSE, FALSE, sizeof(PageRange));
+
+    for (guint i = 0; i < plan->ranges->len; i++) {
+        const PageRange *r = &g_array_index(plan->ranges, PageRange, i);
+
+        if (r->kind != PAGE_DATA) {
+            add_range(ranges, r->offset, r->length, r->kind);
+            continue;
+        }
+        for (uint64_t pos = r->offset; pos < r->offset + r->length; pos += STREAM_PAGE_SIZE) {
+            add_range(ranges, pos, STREAM_PAGE_SIZE,
+                      page_is_zero(plan->block->host + pos) ? PAGE_ZERO : PAGE_DATA);
+        }
+    }
+    return ranges;
+}
+
 /*
  * Data ranges with a short gap between them become one extent, as long as no extent is more gap
  * than data: else a guest that wrote every tenth page would be saved as a whole.
  */
-static void find_extents(const RamPlanBlock *plan, DeltaBlock *d)
+static void find_extents(const GArray *ranges, DeltaBlock *d)
 {
     RestoreExtent *last = NULL;
     uint64_t data = 0;
 
-    for (guint i = 0; i < plan->ranges->len; i++) {
-        const PageRange *r = &g_array_index(plan->ranges, PageRange, i);
+    for (guint i = 0; i < ranges->len; i++) {
+        const PageRange *r = &g_array_index(ranges, PageRange, i);
         RestoreExtent e = { .offset = r->offset, .length = r->length };
         uint64_t merged = last ? r->offset + r->length - last->offset : 0;
 
@@ -64,12 +97,12 @@ static void find_extents(const RamPlanBlock *plan, DeltaBlock *d)
 }
 
 /* Zero ranges, without what a coalesced extent has swallowed whole. */
-static void find_zeros(const RamPlanBlock *plan, DeltaBlock *d)
+static void find_zeros(const GArray *ranges, DeltaBlock *d)
 {
     guint k = 0;
 
-    for (guint i = 0; i < plan->ranges->len; i++) {
-        const PageRange *r = &g_array_index(plan->ranges, PageRange, i);
+    for (guint i = 0; i < ranges->len; i++) {
+        const PageRange *r = &g_array_index(ranges, PageRange, i);
         RestoreExtent e = { .offset = r->offset, .length = r->length };
 
         while (k < d->extents->len) {
@@ -93,12 +126,14 @@ static DeltaBlock *make_table(const RamPlan *plan)
     DeltaBlock *table = g_new0(DeltaBlock, plan->n_blocks);
 
     for (unsigned i = 0; i < plan->n_blocks; i++) {
+        g_autoptr(GArray) ranges = find_zero_pages(&plan->blocks[i]);
+
         table[i].name = plan->blocks[i].block->name;
         table[i].length = plan->blocks[i].block->size;
         table[i].extents = g_array_new(FALSE, FALSE, sizeof(RestoreExtent));
         table[i].zeros = g_array_new(FALSE, FALSE, sizeof(RestoreExtent));
-        find_extents(&plan->blocks[i], &table[i]);
-        find_zeros(&plan->blocks[i], &table[i]);
+        find_extents(ranges, &table[i]);
+        find_zeros(ranges, &table[i]);
     }
     return table;
 }

@@ -415,6 +415,21 @@ static void test_cancel(void)
     world_free(w);
 }
 
+/* The command of exec: is ended too, however long it would take. */
+static void test_cancel_command(void)
+{
+    World *w = world_running();
+
+    g_assert_true(migrate(w, "exec:sleep 1000 | cat", NULL));
+    while (w->migration->report.status != MIGRATION_STATUS_ACTIVE) {
+        g_main_context_iteration(NULL, TRUE);
+    }
+    g_assert_true(qmp_migrate_cancel(w->migration, NULL));
+    wait_save(w);
+    g_assert_cmpint(w->migration->report.status, ==, MIGRATION_STATUS_CANCELLED);
+    world_free(w);
+}
+
 /* The process ends while nobody reads: no thread is left, nothing hangs. */
 static void test_freed_while_running(void)
 {
@@ -530,6 +545,7 @@ int main(int argc, char **argv)
     g_test_add_func("/migration-job/damaged-pipe", test_damaged_pipe);
     g_test_add_func("/migration-job/reader-leaves", test_reader_leaves);
     g_test_add_func("/migration-job/cancel", test_cancel);
+    g_test_add_func("/migration-job/cancel-command", test_cancel_command);
     g_test_add_func("/migration-job/freed-while-running", test_freed_while_running);
     g_test_add_func("/migration-job/failed-quiesce", test_failed_quiesce);
     g_test_add_func("/migration-job/refused", test_refused);
