@@ -45,8 +45,8 @@ void accel_pause(Accel *accel)
 void accel_resume(Accel *accel)
 {
     g_return_if_fail(accel->pauses > 0);
-    if (--accel->pauses == 0) {
-        g_cond_broadcast(&accel->run_cond);
+    if (--accel->pauses == 0 && accel->running) {
+        kvm_release(accel);
     }
 }
 
@@ -69,7 +69,9 @@ static void resume_all(void *opaque)
             accel->vcpus[i].tell_paused = accel->caps.kvmclock_ctrl;
         }
     }
-    g_cond_broadcast(&accel->run_cond);
+    if (!accel->pauses) {
+        kvm_release(accel);
+    }
 }
 
 static bool start_check(void *opaque, GError **errp)

@@ -240,7 +240,7 @@ void kvm_state_apply_tsc_rate(KvmVcpu *vcpu)
     }
 }
 
-bool kvm_state_before_run(KvmVcpu *vcpu, GError **errp)
+bool kvm_state_flush(KvmVcpu *vcpu, GError **errp)
 {
     if (vcpu->state_dirty && !kvm_state_push(vcpu, errp)) {
         return false;
@@ -253,7 +253,6 @@ bool kvm_state_before_run(KvmVcpu *vcpu, GError **errp)
         }
         vcpu->mp_dirty = false;
     }
-    vcpu->state_valid = false;
     return true;
 }
 

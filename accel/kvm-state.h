@@ -54,8 +54,11 @@ bool kvm_state_push(KvmVcpu *vcpu, GError **errp);
  * reported.
  */
 void kvm_state_apply_tsc_rate(KvmVcpu *vcpu);
-/* Before KVM_RUN: what is dirty goes to KVM, and the copy becomes invalid. */
-bool kvm_state_before_run(KvmVcpu *vcpu, GError **errp);
+/*
+ * What is dirty goes to KVM, mp_state last. All vCPUs are flushed before any of them runs: an INIT
+ * that one sends to another must not be overwritten by a state from before.
+ */
+bool kvm_state_flush(KvmVcpu *vcpu, GError **errp);
 /* vcpu->state becomes that of a reset processor with the boot registers, dirty. */
 void kvm_state_reset(KvmVcpu *vcpu);
 void kvm_state_clear(VcpuState *state);

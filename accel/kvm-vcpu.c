@@ -104,15 +104,9 @@ static void send_nmi(KvmVcpu *vcpu)
 }
 
 /* What has to be done to the vCPU between its stop and its next run. */
-static bool prepare_run(KvmVcpu *vcpu)
+static void prepare_run(KvmVcpu *vcpu)
 {
-    g_autoptr(GError) err = NULL;
-
-    if (!kvm_state_before_run(vcpu, &err)) {
-        error_report("CPU %u: %s", vcpu->index, err->message);
-        runstate_request_stop(vcpu->accel->env.runstate, RUN_STATE_INTERNAL_ERROR);
-        return false;
-    }
+    vcpu->state_valid = false;
     if (vcpu->tell_paused) {
         vcpu->tell_paused = false;
         /* Fails with EINVAL when the guest has no kvmclock, and then there is nothing to tell. */
@@ -121,7 +115,6 @@ static bool prepare_run(KvmVcpu *vcpu)
     if (g_atomic_int_compare_and_exchange(&vcpu->nmi_wanted, 1, 0)) {
         send_nmi(vcpu);
     }
-    return true;
 }
 
 /* One stay in the guest and what follows from it; lock held before and after. */
@@ -130,9 +123,7 @@ static void run_guest(KvmVcpu *vcpu)
     Accel *accel = vcpu->accel;
     int err;
 
-    if (!prepare_run(vcpu)) {
-        return;
-    }
+    prepare_run(vcpu);
     vcpu->slots_seen = accel->slots_generation;
     g_atomic_int_set(&vcpu->in_guest, 1);
     g_mutex_unlock(&accel->lock);
@@ -212,6 +203,19 @@ void kvm_wait_parked(Accel *accel)
     while (!all_parked(accel)) {
         g_cond_wait(&accel->parked_cond, &accel->lock);
     }
+}
+
+void kvm_release(Accel *accel)
+{
+    for (unsigned i = 0; i < accel->n_vcpus; i++) {
+        g_autoptr(GError) err = NULL;
+
+        if (!kvm_state_flush(&accel->vcpus[i], &err)) {
+            error_report("%s", err->message);
+            runstate_request_stop(accel->env.runstate, RUN_STATE_INTERNAL_ERROR);
+        }
+    }
+    g_cond_broadcast(&accel->run_cond);
 }
 
 /* --- Creation --- */

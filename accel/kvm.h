@@ -110,6 +110,8 @@ void kvm_kick_all(Accel *accel);
 /* Waits until every vCPU is parked (lock held, given up while waiting; not on a vCPU's thread). */
 void kvm_wait_parked(Accel *accel);
 
+/* Writes back what is dirty of all vCPUs, then lets them look whether they may run (lock held). */
+void kvm_release(Accel *accel);
 /*
  * Returns when no vCPU is in the guest; none can enter it before the lock is given up (lock held
  * all the time, any thread).

@@ -629,6 +629,27 @@ static void test_secondary(void)
     vm_free(vm);
 }
 
+/*
+ * After each reset the others start again: their reset state must not overwrite the INIT and SIPI
+ * that the first processor, already running, sends them.
+ */
+static void test_secondary_after_reset(void)
+{
+    Vm *vm = vm_new(3, starter, sizeof(starter));
+
+    vm->resets = 10; /* on_reset stops at its second call */
+    memcpy(vm->block->host + 0x8000, secondary, sizeof(secondary));
+    start(vm);
+    hear(vm, 2);
+    for (int i = 0; i < 50; i++) {
+        runstate_request_reset(vm->rs, SHUTDOWN_CAUSE_HOST_QMP_SYSTEM_RESET);
+        hear(vm, 2);
+    }
+    g_assert_cmpint(vm->resets, ==, 60);
+    g_assert_cmpuint(vm->said->len, ==, 102);
+    vm_free(vm);
+}
+
 static void set_gate(Vm *vm, unsigned vector, uint16_t handler)
 {
     uint64_t gate = handler | 8ull << 16 | 0x8eull << 40;
@@ -745,6 +766,7 @@ static void add_guests(void)
     g_test_add_func("/accel/kvm/hostile-state", test_hostile_state);
     g_test_add_func("/accel/kvm/state-time", test_state_time);
     g_test_add_func("/accel/kvm/secondary", test_secondary);
+    g_test_add_func("/accel/kvm/secondary-after-reset", test_secondary_after_reset);
     g_test_add_func("/accel/kvm/interrupts", test_interrupts);
     g_test_add_func("/accel/kvm/eventfds", test_eventfds);
 }
