@@ -100,7 +100,7 @@ static void serial_transmit(SerialState *s)
 
 static void rx_put(SerialState *s, uint8_t byte)
 {
-    if (s->rx.count == fifo_depth(s)) {
+    if (s->rx.count >= fifo_depth(s)) {
         s->lsr |= LSR_OE;
         return;
     }
@@ -115,7 +115,7 @@ static void write_data(SerialState *s, uint8_t value)
         s->thr_pending = true;
         return;
     }
-    if (s->tx.count == fifo_depth(s)) {
+    if (s->tx.count >= fifo_depth(s)) {
         fifo_drop(&s->tx, 1); /* the guest did not wait: the oldest byte is lost */
     }
     s->tx.data[s->tx.count++] = value;
@@ -296,7 +296,8 @@ size_t serial_can_receive(void *opaque)
 {
     SerialState *s = opaque;
 
-    return s->mcr & MCR_LOOP || s->wait_for_state ? 0 : fifo_depth(s) - MIN(s->rx.count, fifo_depth(s));
+    return s->mcr & MCR_LOOP || s->wait_for_state ? 0
+                                                  : fifo_depth(s) - MIN(s->rx.count, fifo_depth(s));
 }
 
 void serial_receive(void *opaque, const uint8_t *data, size_t len)
@@ -373,10 +374,20 @@ static bool serial_post_load(void *opaque, int version, GError **errp)
     return true;
 }
 
+/* At once, not after the whole port: a load that fails later must not leave a count that lies. */
+static bool fifo_post_load(void *opaque, int version, GError **errp)
+{
+    SerialFifo *f = opaque;
+
+    f->count = MIN(f->count, SERIAL_FIFO_SIZE);
+    return true;
+}
+
 static const VMStateDescription vmstate_serial_fifo = {
     .name = "serial FIFO",
     .version_id = 1,
     .minimum_version_id = 1,
+    .post_load = fifo_post_load,
     .fields = (const VMStateField[]){ VMSTATE_UINT8_ARRAY(data, SerialFifo, SERIAL_FIFO_SIZE),
                                       VMSTATE_UINT32(count, SerialFifo), VMSTATE_END_OF_LIST() },
 };

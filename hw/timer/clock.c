@@ -18,6 +18,7 @@
 struct VmClock {
     bool running;
     int64_t offset; /* virtual time while stopped; virtual minus monotonic time while running */
+    int64_t saved;  /* virtual time as it travels */
     GPtrArray *timers;
     GSource *source;
     RunStateControl *runstate;
@@ -177,14 +178,22 @@ static void clock_follow(void *opaque, bool running, RunState state)
     }
 }
 
+static void clock_pre_save(void *opaque)
+{
+    VmClock *clock = opaque;
+
+    clock->saved = vm_clock_now(clock);
+}
+
 static bool clock_post_load(void *opaque, int version, GError **errp)
 {
     VmClock *clock = opaque;
 
-    if (clock->offset < 0 || clock->offset > TIME_MAX) {
+    if (clock->saved < 0 || clock->saved > TIME_MAX) {
         error_set(errp, "the saved virtual time is out of range");
         return false;
     }
+    clock->offset = clock->saved;
     clock_rearm(clock);
     return true;
 }
@@ -193,8 +202,9 @@ static const VMStateDescription vmstate_timer = {
     .name = "timer",
     .version_id = 3,
     .minimum_version_id = 3,
+    .pre_save = clock_pre_save,
     .post_load = clock_post_load,
-    .fields = (const VMStateField[]){ VMSTATE_INT64(offset, VmClock), VMSTATE_END_OF_LIST() },
+    .fields = (const VMStateField[]){ VMSTATE_INT64(saved, VmClock), VMSTATE_END_OF_LIST() },
 };
 
 bool vm_clock_attach(VmClock *clock, RunStateControl *rs, VMStateRegistry *vmstate, GError **errp)

@@ -39,8 +39,11 @@ struct _Rtc {
     int64_t start_offset; /* offset at the start of the machine, for RTC_CHANGE */
     int64_t seen;         /* second up to which flags of register C were brought up to date */
     int64_t period_seen;  /* the same for the periodic flag, in periods of virtual time */
-    int64_t saved_second; /* guest's time while it is saved */
-    uint32_t lost;        /* periodic interrupts that the guest did not get */
+    struct {
+        int64_t offset, offset_ns, start_offset;
+        int64_t second; /* guest's time when it was saved */
+    } saved;            /* as it travels; taken over when it is known to be sound */
+    uint32_t lost;      /* periodic interrupts that the guest did not get */
 };
 
 QOM_DEFINE_TYPE(Rtc, rtc, "mc146818rtc", TYPE_ISA_DEVICE)
@@ -345,16 +348,17 @@ static uint8_t read_reg_c(Rtc *s)
 static uint64_t rtc_read(void *opaque, uint64_t port, unsigned size)
 {
     Rtc *s = opaque;
+    unsigned index = s->index % RTC_CMOS_SIZE;
     uint8_t value;
 
     if (port == 0) {
         return 0xff; /* the index cannot be read back */
     }
     catch_up(s);
-    if (is_time_register(s->index)) {
+    if (is_time_register(index)) {
         refresh_time(s);
     }
-    switch (s->index) {
+    switch (index) {
     case RTC_REG_A:
         value = read_reg_a(s);
         break;
@@ -365,7 +369,7 @@ static uint64_t rtc_read(void *opaque, uint64_t port, unsigned size)
         value = 0x80; /* the battery is good */
         break;
     default:
-        value = s->cmos[s->index];
+        value = s->cmos[index];
         break;
     }
     update_irq(s);
@@ -381,7 +385,7 @@ static void rtc_write(void *opaque, uint64_t port, uint64_t value, unsigned size
         return;
     }
     catch_up(s);
-    write_cmos(s, s->index, (uint8_t)value);
+    write_cmos(s, s->index % RTC_CMOS_SIZE, (uint8_t)value);
     update_irq(s);
     rearm(s);
 }
@@ -432,23 +436,34 @@ static void rtc_pre_save(void *opaque)
     Rtc *s = opaque;
 
     refresh_time(s);
-    s->saved_second = rtc_second(s);
+    s->saved.offset = s->offset;
+    s->saved.offset_ns = s->offset_ns;
+    s->saved.start_offset = s->start_offset;
+    s->saved.second = rtc_second(s);
+}
+
+static bool seconds_are_sound(int64_t seconds)
+{
+    return seconds >= -OFFSET_MAX && seconds <= OFFSET_MAX;
 }
 
 static bool rtc_post_load(void *opaque, int version, GError **errp)
 {
     Rtc *s = opaque;
 
-    if (s->offset < -OFFSET_MAX || s->offset > OFFSET_MAX || s->offset_ns < 0 ||
-        s->offset_ns >= SECOND || s->saved_second < -OFFSET_MAX || s->saved_second > OFFSET_MAX) {
+    if (!seconds_are_sound(s->saved.offset) || !seconds_are_sound(s->saved.start_offset) ||
+        !seconds_are_sound(s->saved.second) || s->saved.offset_ns < 0 ||
+        s->saved.offset_ns >= SECOND) {
         error_set(errp, "the saved time of the clock is out of range");
         return false;
     }
+    s->offset = s->saved.offset;
+    s->offset_ns = s->saved.offset_ns;
+    s->start_offset = s->saved.start_offset;
     /* A monotonic clock of another run says nothing: the guest's time goes on where it was. */
     if (machine_of(s)->rtc.clock == RTC_CLOCK_RT) {
-        rtc_set_second(s, s->saved_second);
+        rtc_set_second(s, s->saved.second);
     }
-    s->index &= RTC_CMOS_SIZE - 1;
     s->lost = MIN(s->lost, LOST_MAX);
     s->seen = rtc_second(s);
     s->period_seen = period_now(s);
@@ -463,12 +478,12 @@ static const VMStateDescription vmstate_rtc = {
     .minimum_version_id = 4,
     .pre_save = rtc_pre_save,
     .post_load = rtc_post_load,
-    .fields =
-        (const VMStateField[]){ VMSTATE_UINT8_ARRAY(cmos, Rtc, RTC_CMOS_SIZE),
-                                VMSTATE_UINT8(index, Rtc), VMSTATE_INT64(offset, Rtc),
-                                VMSTATE_INT64(offset_ns, Rtc), VMSTATE_INT64(start_offset, Rtc),
-                                VMSTATE_INT64(saved_second, Rtc), VMSTATE_UINT32(lost, Rtc),
-                                VMSTATE_END_OF_LIST() },
+    .fields = (const VMStateField[]){ VMSTATE_UINT8_ARRAY(cmos, Rtc, RTC_CMOS_SIZE),
+                                      VMSTATE_UINT8(index, Rtc), VMSTATE_INT64(saved.offset, Rtc),
+                                      VMSTATE_INT64(saved.offset_ns, Rtc),
+                                      VMSTATE_INT64(saved.start_offset, Rtc),
+                                      VMSTATE_INT64(saved.second, Rtc), VMSTATE_UINT32(lost, Rtc),
+                                      VMSTATE_END_OF_LIST() },
 };
 
 static void rtc_finalize(GObject *obj)
