@@ -162,6 +162,7 @@ static bool restore_layers(IncomingJob *job, RestoreRequest *request, GError **e
     if (ok) {
         job->n_mapped = ram_list_count(job->s->env.ram);
         job->restore_time_us += g_get_monotonic_time() - start;
+        log_printf(LOG_STARTUP, "incoming_ram: us=%" PRIu64, job->restore_time_us);
     }
     return ok;
 }
@@ -266,7 +267,6 @@ static void incoming_thread(void *opaque)
     IncomingJob *job = opaque;
 
     job->ok = load_any(job, &job->error);
-    log_printf(LOG_STARTUP, "incoming_ram: us=%" PRIu64, job->restore_time_us);
 }
 
 /* --- On the main loop: the end --- */

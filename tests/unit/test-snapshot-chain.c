@@ -300,7 +300,7 @@ static void test_damaged_increment(void)
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
-    g_test_add_func("/snapshot-chain/three-increments", test_three_increments);
+    g_test_add_func("/snapshot-chain/t05-three-increments", test_three_increments);
     g_test_add_func("/snapshot-chain/three-increments-copied", test_three_increments_copied);
     g_test_add_func("/snapshot-chain/full-of-clone", test_full_of_clone);
     g_test_add_func("/snapshot-chain/increment-is-small", test_increment_is_small);

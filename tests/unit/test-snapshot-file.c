@@ -260,8 +260,8 @@ int main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/snapshot-file/round-trip", test_round_trip);
     g_test_add_func("/snapshot-file/zero-pages-are-holes", test_zero_pages_are_holes);
-    g_test_add_func("/snapshot-file/truncated", test_truncated);
-    g_test_add_func("/snapshot-file/damaged", test_damaged);
+    g_test_add_func("/snapshot-file/t41-truncated", test_truncated);
+    g_test_add_func("/snapshot-file/t41-damaged", test_damaged);
     g_test_add_func("/snapshot-file/page-data-is-not-checked", test_page_data_is_not_checked);
     g_test_add_func("/snapshot-file/offset", test_offset);
     g_test_add_func("/snapshot-file/wrong-offset", test_wrong_offset);
