@@ -8,6 +8,9 @@
 #include <sys/mman.h>
 
 #include "memory/discard.h"
+#include "migration/chain-map.h"
+#include "migration/flatten.h"
+#include "util/io.h"
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RamList, ram_list_free)
 
@@ -47,6 +50,49 @@ static RamList *restore(const char *path, RestoreMode mode)
     return ram;
 }
 
+/* One file that needs no other has the same memory. */
+static void check_flat(const char *folder, const char *tip, const GByteArray *want)
+{
+    g_autofree char *path = path_in(folder, "flat");
+    g_autoptr(PublishTarget) target = publish_new_path(path, 0, false, NULL);
+    g_autoptr(GError) err = NULL;
+    g_autoptr(SnapshotChain) chain = open_chain(tip, NULL, &err);
+    g_autoptr(RamList) ram = NULL;
+
+    g_assert_no_error(err);
+    snapshot_flatten(chain, target, NULL, NULL, &err);
+    g_assert_no_error(err);
+    ram = restore(path, RESTORE_COPY);
+    fixture_assert_same(ram, want);
+}
+
+/* Runs cover the block and tell what the pages hold. */
+static void check_map(const char *tip, RamList *ram)
+{
+    g_autoptr(SnapshotChain) chain = open_chain(tip, NULL, NULL);
+
+    for (unsigned i = 0; i < ram_list_count(ram); i++) {
+        const RamBlock *block = ram_list_get(ram, i);
+        g_autoptr(GArray) runs = chain_map_block((SnapshotFile *const *)chain->files->pdata,
+                                                 chain->files->len, block->name);
+        uint64_t pos = 0;
+
+        for (guint k = 0; k < runs->len; k++) {
+            const ChainRun *run = &g_array_index(runs, ChainRun, k);
+            g_autofree uint8_t *bytes = g_malloc0(run->length);
+
+            g_assert_cmpuint(run->offset, ==, pos);
+            if (run->kind == CHAIN_RUN_DATA) {
+                g_assert_true(
+                    pread_full(run->file->fd, bytes, run->length, run->file_offset, NULL));
+            }
+            g_assert_true(memcmp(bytes, block->host + pos, run->length) == 0);
+            pos += run->length;
+        }
+        g_assert_cmpuint(pos, ==, block->size);
+    }
+}
+
 /* Each generation is a clone of the one before, writes, and is saved as an increment of it. */
 static void check_chain(RestoreMode last_mode)
 {
@@ -78,6 +124,8 @@ static void check_chain(RestoreMode last_mode)
         last = g_steal_pointer(&path);
     }
     want = fixture_copy(ram);
+    check_map(last, ram);
+    check_flat(folder, last, want);
     ram_list_free(ram);
     ram = restore(last, last_mode);
     fixture_assert_same(ram, want);
