@@ -67,8 +67,8 @@ static char *summary(void)
 
         g_string_append_printf(text, "  %-24s %s\n", left, commands[i].help);
     }
-    g_string_append(text, "\nExit status: 0 well (compare: equal), 1 not (compare: different), "
-                          "2 wrong usage.");
+    g_string_append(text, "\nExit status: 0 well (compare: equal), 1 failed (compare: "
+                          "different), 2 wrong usage (compare: failed, too).");
     return g_string_free(text, FALSE);
 }
 
@@ -110,7 +110,10 @@ static int run(const SnapCommand *command, const SnapOptions *o)
     if (err) {
         error_report("%s", err->message);
     }
-    return status < 0 ? SNAP_FAILED : status;
+    if (status >= 0) {
+        return status;
+    }
+    return command->run == snap_compare ? SNAP_TROUBLE : SNAP_FAILED;
 }
 
 /* GLib leaves the command and the files in argv. */

@@ -13,8 +13,8 @@
 #include "migration/chain.h"
 #include "migration/snapshot-file.h"
 
-/* Exit statuses, as of cmp(1). */
-enum { SNAP_OK = 0, SNAP_DIFFERENT = 1, SNAP_FAILED = 1, SNAP_USAGE = 2 };
+/* Exit statuses; compare fails with SNAP_TROUBLE, as cmp(1) does. */
+enum { SNAP_OK = 0, SNAP_FAILED = 1, SNAP_DIFFERENT = 1, SNAP_TROUBLE = 2, SNAP_USAGE = 2 };
 
 typedef struct SnapOptions {
     bool json;
