@@ -518,6 +518,40 @@ static void t21_sparse_large_blocks(void)
     }
 }
 
+/* Pages written at random in 4 GiB, alone and in runs: exactly these are told. */
+static void test_random_sparse(void)
+{
+    Fixture f = { .offset = MiB };
+    uint64_t size = 4 * GiB;
+    g_autofree uint8_t *want = g_malloc0(PAGES(size));
+    GError *err = NULL;
+
+    f.fd = fixture_file(NULL, f.offset + size, &f.path);
+    close(f.fd);
+    fixture_new_block(&f, size);
+    fixture_open_base(&f);
+    fixture_restore(&f, RESTORE_COPY_ON_WRITE, &err);
+    g_assert_no_error(err);
+    for (unsigned i = 0; i < 3000; i++) {
+        uint64_t page = g_test_rand_int_range(0, PAGES(size));
+        unsigned run = g_test_rand_int_range(1, 20);
+
+        for (uint64_t k = page; k < MIN(page + run, PAGES(size)); k++) {
+            f.block->host[k * FIXTURE_PAGE] = 1;
+            want[k] = PAGE_DATA + 1;
+        }
+    }
+    for (unsigned way = 0; way < G_N_ELEMENTS(ways); way++) {
+        g_autoptr(PagemapScanner) scanner = scanner_or_skip(way);
+        g_autofree uint8_t *kinds = scanner ? scan(scanner, f.block, NULL) : NULL;
+
+        if (kinds) {
+            compare(ways[way].name, kinds, want, PAGES(size));
+        }
+    }
+    fixture_clear(&f);
+}
+
 /* A way that is asked for and cannot work is an error, in a process that may not see page frames. */
 static void test_forced_way_fails(void)
 {
@@ -572,6 +606,7 @@ int main(int argc, char **argv)
     g_test_add_func("/memory/pagemap/t16_ksm_pages_are_data", t16_ksm_pages_are_data);
     g_test_add_func("/memory/pagemap/t18_many_ranges_once", t18_many_ranges_once);
     g_test_add_func("/memory/pagemap/t21_sparse_large_blocks", t21_sparse_large_blocks);
+    g_test_add_func("/memory/pagemap/random-sparse", test_random_sparse);
     g_test_add_func("/memory/pagemap/dropped-page", test_dropped_page_is_unchanged);
     g_test_add_func("/memory/pagemap/anonymous", test_anonymous_block);
     g_test_add_func("/memory/pagemap/shared", test_shared_block);
