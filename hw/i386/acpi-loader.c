@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "hw/i386/le.h"
+#include "util/le.h"
 
 #define COMMAND_BYTES 128
 #define NAME_BYTES 56

@@ -13,10 +13,10 @@
 #include "accel/runstate.h"
 #include "hw/core/machine.h"
 #include "hw/i386/acpi-tables.h"
-#include "hw/i386/le.h"
 #include "hw/timer/clock.h"
 #include "qapi/qapi-events.h"
 #include "util/error.h"
+#include "util/le.h"
 #include "util/log.h"
 
 #define PM_TIMER_HZ 3579545

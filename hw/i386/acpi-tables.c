@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "hw/i386/le.h"
+#include "util/le.h"
 
 #define HEADER_SIZE 36
 #define FADT_SIZE 244 /* revision 3 */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "hw/i386/le.h"
+#include "util/le.h"
 
 enum {
     BYTE_PREFIX = 0x0a,

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "hw/i386/le.h"
 #include "util/error.h"
 #include "util/io.h"
+#include "util/le.h"
 
 #define XEN_ELFNOTE_PHYS32_ENTRY 18
 #define PVH_NOTE_BYTES_MAX (64 * 1024)

@@ -14,10 +14,10 @@
 #include "hw/firmware/rom.h"
 #include "hw/i386/acpi-loader.h"
 #include "hw/i386/acpi-tables.h"
-#include "hw/i386/le.h"
 #include "hw/i386/smbios.h"
 #include "hw/misc/pvpanic.h"
 #include "hw/misc/vmgenid.h"
+#include "util/le.h"
 #include "util/units.h"
 
 #define EBDA_BASE 0x9fc00 /* top of usable memory below 640 KiB, as BIOSes leave it */

@@ -7,7 +7,7 @@
 
 #include <glib.h>
 
-#include "hw/i386/le.h"
+#include "util/le.h"
 
 void e820_add(E820Table *table, uint64_t base, uint64_t size, E820Type type)
 {

@@ -16,10 +16,10 @@
 
 #include "hw/firmware/rom.h"
 #include "hw/i386/boot-image.h"
-#include "hw/i386/le.h"
 #include "memory/guest-access.h"
 #include "util/error.h"
 #include "util/io.h"
+#include "util/le.h"
 #include "util/units.h"
 #include "util/uuid.h"
 

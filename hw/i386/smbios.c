@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "hw/i386/le.h"
+#include "util/le.h"
 #include "util/units.h"
 
 #define VENDOR "Cowbird"

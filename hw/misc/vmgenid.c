@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "hw/core/machine.h"
-#include "hw/i386/le.h"
 #include "memory/guest-access.h"
 #include "util/error.h"
+#include "util/le.h"
 #include "vmstate/vmstate.h"
 
 struct _VmGenId {

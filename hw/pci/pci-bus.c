@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "hw/core/machine.h"
-#include "hw/i386/le.h"
 #include "util/error.h"
+#include "util/le.h"
 
 QOM_DEFINE_TYPE(PciBus, pci_bus, "PCI", TYPE_BUS)
 

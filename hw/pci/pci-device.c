@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "hw/core/machine.h"
-#include "hw/i386/le.h"
 #include "util/error.h"
+#include "util/le.h"
 #include "util/log.h"
 
 #define FIRST_CAPABILITY 0x40

@@ -4,9 +4,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "hw/i386/boot-image.h"
-#include "hw/i386/le.h"
 #include "hw/i386/linux-boot.h"
 #include "memory/guest-access.h"
+#include "util/le.h"
 #include "util/units.h"
 
 #include <elf.h>

@@ -5,10 +5,10 @@
  */
 #include "hw/firmware/fw-cfg.h"
 #include "hw/i386/acpi-tables.h"
-#include "hw/i386/le.h"
 #include "hw/misc/debug-exit.h"
 #include "hw/misc/pvpanic.h"
 #include "hw/misc/vmgenid.h"
+#include "util/le.h"
 
 #include "hw-fixture.h"
 

@@ -9,9 +9,9 @@
 #include "hw/i386/acpi-loader.h"
 #include "hw/i386/acpi-tables.h"
 #include "hw/i386/boot-tables.h"
-#include "hw/i386/le.h"
 #include "hw/i386/smbios.h"
 #include "hw/misc/vmgenid.h"
+#include "util/le.h"
 
 #include "hw-fixture.h"
 

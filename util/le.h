@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#ifndef COWBIRD_HW_I386_LE_H
-#define COWBIRD_HW_I386_LE_H
+#ifndef COWBIRD_UTIL_LE_H
+#define COWBIRD_UTIL_LE_H
 
 #include <stdint.h>
 
