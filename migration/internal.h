@@ -9,6 +9,8 @@
 #ifndef COWBIRD_MIGRATION_INTERNAL_H
 #define COWBIRD_MIGRATION_INTERNAL_H
 
+#include <sys/types.h>
+
 #include "memory/pagemap.h"
 #include "memory/restore.h"
 #include "migration/migration.h"
@@ -20,12 +22,18 @@
 typedef struct SaveJob SaveJob;
 typedef struct IncomingJob IncomingJob;
 
+typedef struct FileIdentity {
+    dev_t device;
+    ino_t inode;
+} FileIdentity;
+
 /* The snapshot that the VM was restored from. */
 typedef struct SnapshotOrigin {
     bool known;
     SnapshotInfo info;
     char *path; /* NULL: it came as a stream, or nobody can tell */
     uint64_t start;
+    GArray *files; /* of FileIdentity: the snapshot and all it rests on; NULL: a stream */
 } SnapshotOrigin;
 
 /* The section "globalstate": the run state at the moment of saving, as text. */
@@ -66,6 +74,7 @@ struct MigrationState {
 
 /* Sets the status and sends the event MIGRATION if it is wanted. */
 void migration_set_status(MigrationState *s, MigrationStatus status);
+void snapshot_origin_clear(SnapshotOrigin *origin);
 /* Begins a report. */
 void migration_begin(MigrationState *s, bool outgoing);
 

@@ -65,6 +65,13 @@ MigrationState *migration_new(const MigrationEnv *env, GError **errp)
     return g_steal_pointer(&s);
 }
 
+void snapshot_origin_clear(SnapshotOrigin *origin)
+{
+    g_clear_pointer(&origin->path, g_free);
+    g_clear_pointer(&origin->files, g_array_unref);
+    origin->known = false;
+}
+
 void migration_free(MigrationState *s)
 {
     if (!s) {
@@ -81,7 +88,7 @@ void migration_free(MigrationState *s)
     g_clear_pointer(&s->scanner, pagemap_scanner_free);
     migration_options_clear(&s->options);
     g_ptr_array_unref(s->blockers);
-    g_free(s->origin.path);
+    snapshot_origin_clear(&s->origin);
     g_free(s->report.error);
     g_free(s);
 }

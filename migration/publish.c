@@ -39,6 +39,9 @@ void publish_free(PublishTarget *target)
     if (!target) {
         return;
     }
+    if (target->cut_off && !target->published && ftruncate(target->fd, target->start) < 0) {
+        warn_report("cannot cut off the unfinished snapshot: %s", g_strerror(errno));
+    }
     close_fd(&target->fd);
     close_fd(&target->direct_fd);
     if (target->temp) {
@@ -207,6 +210,7 @@ PublishTarget *publish_new_fd(int fd, int direct_fd, uint64_t start, GError **er
         error_set_errno(errp, errno, "cannot cut off the file of descriptor %d", fd);
         return NULL;
     }
+    target->cut_off = true;
     return g_steal_pointer(&target);
 }
 
@@ -254,6 +258,7 @@ bool publish_commit(PublishTarget *target, GError **errp)
     if (!sync_fd(target, errp)) {
         return false;
     }
+    target->published = target->in_place;
     if (target->in_place) {
         return true;
     }

@@ -17,6 +17,8 @@ typedef struct PublishTarget {
     char *path;     /* final name, no symbolic link; NULL: an fd was given to us */
     char *temp;     /* name until publication; NULL: none (unnamed, or in place) */
     bool in_place;  /* the file is what was given to us */
+    bool cut_off;   /* a file written in place, at start; so it is left if it is not published */
+    bool published; /* written in place, whole and safe */
 } PublishTarget;
 
 /*
@@ -38,7 +40,7 @@ bool publish_barrier(PublishTarget *target, GError **errp);
 /* fsync, and give the file its name. The target stays to be freed. */
 bool publish_commit(PublishTarget *target, GError **errp);
 
-/* Not published: an unfinished file is removed, one written in place is left cut off. */
+/* Not published: an unfinished file is removed, one written in place is cut off again. */
 void publish_free(PublishTarget *target);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PublishTarget, publish_free)
 

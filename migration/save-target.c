@@ -15,11 +15,28 @@
 #include "util/error.h"
 #include "util/io.h"
 
-static bool refuse_base(RamList *ram, const struct stat *st, const char *name, GError **errp)
+/* An increment written over a file it rests on could never be restored. */
+static bool is_ancestor(const SaveJob *job, const struct stat *st)
 {
-    if (ram_list_uses_file(ram, st->st_dev, st->st_ino)) {
-        error_set(errp, "'%s' is a file that guest memory is mapped from; save to another file",
-                  name);
+    const GArray *files = job->s->origin.files;
+
+    for (guint i = 0; job->incremental && files && i < files->len; i++) {
+        const FileIdentity *id = &g_array_index(files, FileIdentity, i);
+
+        if (id->device == st->st_dev && id->inode == st->st_ino) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool refuse_base(const SaveJob *job, const struct stat *st, GError **errp)
+{
+    bool mapped = ram_list_uses_file(job->s->env.ram, st->st_dev, st->st_ino);
+
+    if (mapped || is_ancestor(job, st)) {
+        error_set(errp, "'%s' is a file that %s; save to another file", job->address->name,
+                  mapped ? "guest memory is mapped from" : "the increment rests on");
         return false;
     }
     return true;
@@ -31,7 +48,7 @@ static bool check_fd(SaveJob *job, int fd, struct stat *st, GError **errp)
         error_set_errno(errp, errno, "cannot look at '%s'", job->address->name);
         return false;
     }
-    return refuse_base(job->s->env.ram, st, job->address->name, errp);
+    return refuse_base(job, st, errp);
 }
 
 static bool open_path(SaveJob *job, GError **errp)
@@ -40,7 +57,7 @@ static bool open_path(SaveJob *job, GError **errp)
     bool direct = job->s->options.parameters->direct_io;
     struct stat st;
 
-    if (stat(a->name, &st) == 0 && !refuse_base(job->s->env.ram, &st, a->name, errp)) {
+    if (stat(a->name, &st) == 0 && !refuse_base(job, &st, errp)) {
         return false;
     }
     job->target = publish_new_path(a->name, a->offset, direct, errp);
