@@ -18,7 +18,7 @@ typedef struct DiscardRequest {
     DiscardWhy why;
     bool page_poison;      /* VIRTIO_BALLOON_F_PAGE_POISON is negotiated */
     uint32_t poison_value; /* then: what the guest expects in a released page */
-    bool base_is_parent;   /* the file mapped is itself the parent of the next increment */
+    bool base_is_parent;   /* the one file mapped is the parent of the next increment */
     bool inhibited;        /* a save, an incoming state or pinned memory: release nothing */
 } DiscardRequest;
 

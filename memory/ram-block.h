@@ -80,6 +80,8 @@ struct RamBlock {
      * there is zero. NULL = none ever.
      */
     ChunkMap *released;
+    /* Restoring laid private pages over the mappings: dropping one would bring an older page back. */
+    bool pages_laid;
     unsigned remaps_left; /* chunks that may be remapped before the VMAs are counted again */
     uint32_t *in_flight;  /* per chunk: accesses under way; see memory/guest-access.h */
     GMutex access_mutex;  /* with access_cond: who waits for a chunk that is being moved */

@@ -53,6 +53,12 @@ static bool map_file(RamBlock *block, RamBase *base, const RestoreExtent *extent
 
 /* --- Zeros --- */
 
+static void write_zeros(RamBlock *block, uint64_t offset, uint64_t length)
+{
+    block->pages_laid |= length > 0;
+    restore_write_zeros(block, offset, length);
+}
+
 /* Whole chunks become anonymous memory while the budget lasts, the rest is written. */
 static bool make_zero(RamBlock *block, uint64_t offset, uint64_t length, GError **errp)
 {
@@ -65,12 +71,12 @@ static bool make_zero(RamBlock *block, uint64_t offset, uint64_t length, GError 
         return false;
     }
     if (!remapped) {
-        restore_write_zeros(block, offset, length);
+        write_zeros(block, offset, length);
         return true;
     }
-    restore_write_zeros(block, offset, (first << RAM_CHUNK_SHIFT) - offset);
+    write_zeros(block, offset, (first << RAM_CHUNK_SHIFT) - offset);
     if (last << RAM_CHUNK_SHIFT < end) {
-        restore_write_zeros(block, last << RAM_CHUNK_SHIFT, end - (last << RAM_CHUNK_SHIFT));
+        write_zeros(block, last << RAM_CHUNK_SHIFT, end - (last << RAM_CHUNK_SHIFT));
     }
     return true;
 }
@@ -209,6 +215,7 @@ bool restore_cow_delta(CopyPlan *plan, const RestoreLayer *layer, const RestoreB
         const RestoreExtent *extent = &rb->extents[i];
 
         if (!is_mappable(extent, at_least) || touches_released(rb->block, extent)) {
+            rb->block->pages_laid = true;
             copy_plan_add(plan, layer->base, rb->block, extent);
             continue;
         }
