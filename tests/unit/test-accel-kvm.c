@@ -292,7 +292,8 @@ static const uint8_t starter[] = {
     0xc7, 0x00, 0x08, 0x46, 0x0c, 0x00, /* again */
     0xfa, 0xf4, 0xeb, 0xfd,             /* cli; hlt; jmp back to hlt */
 };
-static const uint8_t secondary[] = { 0xb0, 0x55, 0xe6, 0x81, 0xfa, 0xf4 }; /* say 0x55; cli; hlt */
+/* Say 0x55; cli; hlt; jmp back to hlt, for the second SIPI can end it. */
+static const uint8_t secondary[] = { 0xb0, 0x55, 0xe6, 0x81, 0xfa, 0xf4, 0xeb, 0xfd };
 
 /*
  * Switches its local APIC on and LINT1 to NMI, says 1 and waits. The handlers are below; they go on
