@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from qmp import Qmp, QmpClosed
+from qmp import Qmp, QmpClosed, QmpError  # noqa: F401 (used by tests)
 
 ROOT = Path(__file__).resolve().parents[2]
 PR_SET_PDEATHSIG = 1
