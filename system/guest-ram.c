@@ -93,6 +93,26 @@ static RamBackend *named_backend(SystemState *state, GError **errp)
     return RAM_BACKEND(obj);
 }
 
+/* -machine dump-guest-core=on and mem-merge=on say more than the backend's own properties. */
+static bool apply_machine_settings(const Machine *m, RamBlock *block, GError **errp)
+{
+    if (m->mem_merge && !block->merge) {
+        if (madvise(block->host, block->size, MADV_MERGEABLE) < 0) {
+            error_set_errno(errp, errno, "-machine mem-merge=on: this kernel cannot merge pages");
+            return false;
+        }
+        block->merge = true;
+    }
+    if (m->dump_guest_core && !block->dump) {
+        if (madvise(block->host, block->size, MADV_DODUMP) < 0) {
+            error_set_errno(errp, errno, "-machine dump-guest-core=on");
+            return false;
+        }
+        block->dump = true;
+    }
+    return true;
+}
+
 /* -overcommit mem-lock=on: the kernel keeps all pages of the process, guest RAM among them. */
 static bool lock_memory(RamBlock *block, GError **errp)
 {
@@ -137,5 +157,8 @@ bool guest_ram_create(SystemState *state, GError **errp)
         return false;
     }
     m->ram_size = m->main->size;
+    if (!apply_machine_settings(m, m->main, errp)) {
+        return false;
+    }
     return !(overcommit && overcommit->mem_lock) || lock_memory(m->main, errp);
 }

@@ -101,12 +101,12 @@ static bool set_boot(SystemState *state, GError **errp)
     if (!boot) {
         return true;
     }
-    if (boot->once) {
-        error_set(errp, "-boot once=%s: not possible; use order=", boot->once);
+    if (boot->once || boot->order) {
+        error_set(errp,
+                  "-boot %s=%s: there are no drives to choose from; the guest starts from -kernel",
+                  boot->once ? "once" : "order", boot->once ? boot->once : boot->order);
         return false;
     }
-    m->boot.order = g_strdup(boot->order);
-    m->boot.strict = boot->strict;
     m->boot.menu = boot->menu;
     return true;
 }

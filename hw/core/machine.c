@@ -84,7 +84,6 @@ static void machine_finalize(GObject *gobj)
     Machine *m = MACHINE(gobj);
 
     g_free(m->name);
-    g_free(m->boot.order);
     g_ptr_array_unref(m->globals);
     G_OBJECT_CLASS(machine_parent_class)->finalize(gobj);
 }

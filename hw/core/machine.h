@@ -50,14 +50,12 @@ typedef struct SmpConfig {
     unsigned cpus, max_cpus, sockets, dies, cores, threads;
 } SmpConfig;
 
-/* Direct kernel boot and boot order. */
+/* Direct kernel boot. */
 typedef struct BootConfig {
     char *kernel; /* file names; NULL = not given */
     char *initrd;
     char *cmdline;
-    char *order; /* letters of -boot order, NULL = default */
-    bool strict;
-    bool menu;
+    bool menu; /* -boot menu=on */
 } BootConfig;
 
 typedef enum RtcBase { RTC_BASE_UTC, RTC_BASE_LOCALTIME, RTC_BASE_DATE } RtcBase;
