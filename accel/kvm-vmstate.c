@@ -199,6 +199,11 @@ static bool vcpu_post_load(void *opaque, int version, GError **errp)
                   vcpu->state.n_msrs, MSRS_MAX);
         return false;
     }
+    if (vcpu->state.mp_state > KVM_MP_STATE_SIPI_RECEIVED) {
+        error_set(errp, "CPU %u: the state says that it is in the unknown activity %u", vcpu->index,
+                  vcpu->state.mp_state);
+        return false;
+    }
     kvm_state_apply_tsc_rate(vcpu);
     if (!fit_xsave(vcpu, errp) || !kvm_state_push(vcpu, errp)) {
         return false;

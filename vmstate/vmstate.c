@@ -90,12 +90,22 @@ static bool load_table(ByteReader *in, const VMStateDescription *vmsd, void *opa
                        unsigned depth, GError **errp);
 
 /*
- * The least a field's element takes on the wire, so that a length can be refused before
- * allocating.
+ * The least an element takes on the wire, so that a length can be refused before memory is
+ * allocated for it.
  */
 static size_t least_wire_size(const VMStateField *f)
 {
-    return f->info == &vmstate_info_buffer || f->info == &vmstate_info_unused_buffer ? f->size : 1;
+    size_t total = 0;
+
+    if (!(f->flags & VMS_STRUCT)) {
+        return f->info == &vmstate_info_bool ? 1 : f->size;
+    }
+    for (const VMStateField *inner = f->vmsd->fields; inner->name; inner++) {
+        if (!inner->field_exists && !(inner->flags & VMS_VARRAY_UINT32)) {
+            total += inner->num * least_wire_size(inner);
+        }
+    }
+    return MAX(total, 1);
 }
 
 static bool make_room(const ByteReader *in, const VMStateField *f, void *opaque, GError **errp)
