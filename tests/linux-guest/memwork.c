@@ -1,15 +1,17 @@
 /*
  * What runs in the user space of a test guest: counting, and writing and checking memory.
  *
- *   memwork count FILE           for ever: keep a number in FILE and add one, twenty times a second
+ *   memwork count FILE           for ever: keep a number in FILE and add one, ten times a second
  *   memwork blob MIB SEED        write MIB to standard output
- *   memwork hold MIB SEED        fill MIB, answer on standard output, then serve SIGUSR1: check all
- *                                of it and append "hold ok" or what is wrong to /tmp/hold
- *   memwork work PROCS MIB SEED  PROCS processes at once, each with MIB: write every page, check
- *                                every page, write again with another seed, check again
+ *   memwork hold MIB SEED        leave a process behind that has filled MIB
+ *   memwork ask                  let that process check all of it; prints "hold ok" or what is wrong
+ *   memwork work PROCS MIB SEED  PROCS processes at once, each with MIB: write every word, check
+ *                                every word, again and again with other seeds
  *
  * Linked statically: the guest has no libraries. A word is made of seed and place, so that a page
- * of another clone, an old page or a zero page is noticed.
+ * of another clone, an old page or a zero page is noticed. System calls, page faults and new pages
+ * are slow where the guest's kernel is emulated: they are few, and the work is done on little memory
+ * many times.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -20,9 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define ANSWER "/tmp/hold.answer" /* a named pipe */
+#define PID "/tmp/hold.pid"
+#define ROUNDS 64
 #define WORDS_PER_MIB (1048576 / sizeof(uint64_t))
 
 static uint64_t word(uint64_t seed, uint64_t i)
@@ -64,21 +70,14 @@ static size_t check(const uint64_t *mem, size_t words, uint64_t seed)
     return words;
 }
 
-static int hold(size_t words, uint64_t seed)
+/* Serve SIGUSR1 for ever: check the memory and tell whoever reads the pipe. */
+static void serve(const uint64_t *mem, size_t words, uint64_t seed, const sigset_t *set)
 {
-    uint64_t *mem = region(words);
-    sigset_t set;
     int sig;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    fill(mem, words, seed);
-    puts("memwork: holding");
-    fflush(stdout);
-    while (sigwait(&set, &sig) == 0) {
-        FILE *out = fopen("/tmp/hold", "a");
+    while (sigwait(set, &sig) == 0) {
         size_t bad = check(mem, words, seed);
+        FILE *out = fopen(ANSWER, "w");
 
         if (bad == words) {
             fprintf(out, "hold ok\n");
@@ -87,24 +86,69 @@ static int hold(size_t words, uint64_t seed)
         }
         fclose(out);
     }
-    return 1;
+}
+
+static int hold(size_t words, uint64_t seed)
+{
+    uint64_t *mem;
+    sigset_t set;
+    int ready[2];
+    char byte;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    if (pipe(ready) < 0 || mkfifo(ANSWER, 0600) < 0) {
+        perror("memwork: hold");
+        return 1;
+    }
+    if (fork() == 0) {
+        FILE *pid = fopen(PID, "w");
+
+        fprintf(pid, "%d\n", getpid());
+        fclose(pid);
+        mem = region(words);
+        fill(mem, words, seed);
+        byte = write(ready[1], "", 1) == 1;
+        serve(mem, words, seed, &set);
+        _exit(1);
+    }
+    close(ready[1]);
+    return read(ready[0], &byte, 1) != 1;
+}
+
+static int ask(void)
+{
+    FILE *file = fopen(PID, "r");
+    char line[128];
+    int pid;
+
+    if (!file || fscanf(file, "%d", &pid) != 1 || kill(pid, SIGUSR1) < 0) {
+        perror("memwork: ask");
+        return 1;
+    }
+    file = fopen(ANSWER, "r");
+    if (!file || !fgets(line, sizeof(line), file)) {
+        perror("memwork: ask");
+        return 1;
+    }
+    fputs(line, stdout);
+    return strcmp(line, "hold ok\n") != 0;
 }
 
 static int count(const char *path)
 {
-    char temp[256], text[32];
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    char text[32];
 
-    snprintf(temp, sizeof(temp), "%s.new", path);
     for (unsigned long n = 1;; n++) {
-        /* A reader finds a whole number at any time. */
-        int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-        int len = snprintf(text, sizeof(text), "%lu\n", n);
+        int len = snprintf(text, sizeof(text), "%010lu\n", n);
 
-        if (fd < 0 || write(fd, text, len) != len || close(fd) < 0 || rename(temp, path) < 0) {
+        if (pwrite(fd, text, len, 0) != len) {
             perror("memwork: count");
             return 1;
         }
-        usleep(50000);
+        usleep(100000);
     }
 }
 
@@ -125,7 +169,7 @@ static int work_one(size_t words, uint64_t seed)
 {
     uint64_t *mem = region(words);
 
-    for (uint64_t round = 0; round < 2; round++) {
+    for (uint64_t round = 0; round < ROUNDS; round++) {
         size_t bad;
 
         fill(mem, words, seed + round);
@@ -148,7 +192,7 @@ static int work(int procs, size_t words, uint64_t seed)
         pid_t pid = fork();
 
         if (pid == 0) {
-            _exit(work_one(words, seed * 100 + 2 * (uint64_t)i));
+            _exit(work_one(words, (seed * 100 + (uint64_t)i) * ROUNDS));
         }
         failed += pid < 0;
     }
@@ -172,11 +216,15 @@ int main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[1], "hold") == 0) {
         return hold(strtoul(argv[2], NULL, 0) * WORDS_PER_MIB, strtoull(argv[3], NULL, 0));
     }
+    if (argc == 2 && strcmp(argv[1], "ask") == 0) {
+        return ask();
+    }
     if (argc == 5 && strcmp(argv[1], "work") == 0) {
         return work(atoi(argv[2]), strtoul(argv[3], NULL, 0) * WORDS_PER_MIB,
                     strtoull(argv[4], NULL, 0));
     }
-    fprintf(stderr,
-            "usage: memwork count FILE | blob MIB SEED | hold MIB SEED | work PROCS MIB SEED\n");
+    fprintf(
+        stderr,
+        "usage: memwork count FILE | blob MIB SEED | hold MIB SEED | ask | work PROCS MIB SEED\n");
     return 2;
 }

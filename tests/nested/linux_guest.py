@@ -141,13 +141,13 @@ class LinuxGuest:
     # What the guest's init set going before anything was saved.
 
     def count(self):
-        return int(self.run('cat /tmp/count'))
+        return int(self.run('read n </tmp/count; echo $n'), 10)
 
     def blob_sum(self):
         return self.run('sha256sum /tmp/blob').split()[0]
 
     def uptime(self):
-        return float(self.run('cat /proc/uptime').split()[0])
+        return float(self.run('read up idle </proc/uptime; echo $up'))
 
     def complaints(self):
         """Lines of the kernel's log that tell of something wrong."""

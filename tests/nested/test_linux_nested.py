@@ -5,6 +5,7 @@
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,9 +42,11 @@ def kernel(request, tmp_path_factory):
 @pytest.mark.parametrize('cpus', [1, 4])
 def test_debian_kernel(kernel, cpus, tmp_path):
     image, initrd, flavour = kernel
+    # Only the work folder is sure to be seen inside: /tmp, for one, is another one there.
+    vmm, image, initrd = (shutil.copy(path, tmp_path) for path in (VMM, image, initrd))
     # Of the two only the generic kernel has a driver for the VM generation.
     extra = ['--vmgenid'] if flavour == 'generic' else []
-    output = l1_run(tmp_path, '/usr/bin/python3', '-B', HERE / 'linux_scenario.py', '--vmm', VMM, '--kernel', image,
+    output = l1_run(tmp_path, '/usr/bin/python3', '-B', HERE / 'linux_scenario.py', '--vmm', vmm, '--kernel', image,
                     '--initrd', initrd, '--cpus', str(cpus), *extra)
     assert 'scenario: passed' in output, output
     print(output)
