@@ -94,7 +94,7 @@ static MigrationStats *ram_stats(const MigrationReport *r)
     ram->transferred = r->written_bytes;
     ram->total = r->ram_total;
     ram->remaining = r->ended_us ? 0 : r->total_bytes - MIN(r->done_bytes, r->total_bytes);
-    ram->duplicate = r->zero_pages;
+    ram->duplicate = r->scan.zero_pages + r->zero_pages;
     ram->normal = r->normal_pages;
     ram->normal_bytes = r->normal_pages * STREAM_PAGE_SIZE;
     ram->mbps = mbps(r->written_bytes, us);
@@ -104,8 +104,8 @@ static MigrationStats *ram_stats(const MigrationReport *r)
     ram->pages_per_second = us > 0 ? r->normal_pages * G_USEC_PER_SEC / us : 0;
     ram->has_data_pages = ram->has_zero_pages = ram->has_unchanged_pages = true;
     ram->has_swapped_pages = ram->has_scan_time_us = ram->has_written_bytes = true;
-    ram->data_pages = r->scan.data_pages;
-    ram->zero_pages = r->scan.zero_pages;
+    ram->data_pages = r->scan.data_pages - MIN(r->zero_pages, r->scan.data_pages);
+    ram->zero_pages = r->scan.zero_pages + r->zero_pages;
     ram->unchanged_pages = r->scan.unchanged_pages;
     ram->swapped_pages = r->scan.swapped_pages;
     ram->scan_time_us = r->scan.scan_time_us;

@@ -48,7 +48,7 @@ static void add_range(GArray *ranges, uint64_t offset, uint64_t length, PageKind
 }
 
 /* Pages the guest has written with zeros need no room in the file; others show it at once. */
-static GArray *find_zero_pages(const RamPlanBlock *plan)
+static GArray *find_zero_pages(const RamPlanBlock *plan, uint64_t *zero_pages)
 {
     GArray *ranges = g_array_new(FALSE, FALSE, sizeof(PageRange));
 
@@ -60,8 +60,10 @@ static GArray *find_zero_pages(const RamPlanBlock *plan)
             continue;
         }
         for (uint64_t pos = r->offset; pos < r->offset + r->length; pos += STREAM_PAGE_SIZE) {
-            add_range(ranges, pos, STREAM_PAGE_SIZE,
-                      page_is_zero(plan->block->host + pos) ? PAGE_ZERO : PAGE_DATA);
+            bool zero = page_is_zero(plan->block->host + pos);
+
+            add_range(ranges, pos, STREAM_PAGE_SIZE, zero ? PAGE_ZERO : PAGE_DATA);
+            *zero_pages += zero;
         }
     }
     return ranges;
@@ -121,12 +123,13 @@ static void find_zeros(const GArray *ranges, DeltaBlock *d)
     }
 }
 
-static DeltaBlock *make_table(const RamPlan *plan)
+static DeltaBlock *make_table(const RamPlan *plan, TransferControl *control)
 {
+    uint64_t zero_pages = 0;
     DeltaBlock *table = g_new0(DeltaBlock, plan->n_blocks);
 
     for (unsigned i = 0; i < plan->n_blocks; i++) {
-        g_autoptr(GArray) ranges = find_zero_pages(&plan->blocks[i]);
+        g_autoptr(GArray) ranges = find_zero_pages(&plan->blocks[i], &zero_pages);
 
         table[i].name = plan->blocks[i].block->name;
         table[i].length = plan->blocks[i].block->size;
@@ -135,6 +138,7 @@ static DeltaBlock *make_table(const RamPlan *plan)
         find_extents(ranges, &table[i]);
         find_zeros(ranges, &table[i]);
     }
+    transfer_count(&control->zero_pages, zero_pages);
     return table;
 }
 
@@ -240,19 +244,12 @@ bool ram_delta_write(const SnapshotWrite *w, const SnapshotParent *parent, FileS
 {
     g_autoptr(GArray) pieces = g_array_new(FALSE, FALSE, sizeof(Piece));
     DeltaWrite d = { .w = w, .pieces = pieces };
-    DeltaBlock *table = make_table(w->plan);
+    DeltaBlock *table = make_table(w->plan, w->control);
     GByteArray *tail;
 
     ram_delta_put(g_array_index(segments->list, FileSegment, 0).bytes, w->target->start, parent,
                   table, w->plan->n_blocks, &d.data_offset, &d.data_length);
     collect_pieces(w->plan, table, pieces);
-    for (unsigned i = 0; i < w->plan->n_blocks; i++) {
-        for (guint k = 0; k < table[i].zeros->len; k++) {
-            transfer_count(&w->control->zero_pages,
-                           g_array_index(table[i].zeros, RestoreExtent, k).length /
-                               STREAM_PAGE_SIZE);
-        }
-    }
     free_table(table, w->plan->n_blocks);
     w->control->total_bytes = d.data_length;
     tail = file_segments_open(segments, d.data_offset + d.data_length);

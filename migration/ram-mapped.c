@@ -60,7 +60,6 @@ static bool put_zero(const MappedWrite *m, MappedBlock *b, uint64_t from, uint64
                      GError **errp)
 {
     mapped_region_set(&b->region, from, to, false);
-    transfer_count(&m->w->control->zero_pages, (to - from) / STREAM_PAGE_SIZE);
     if (is_cloned(b, from, to) &&
         fallocate(m->w->target->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   b->region.pages_offset + from, to - from) < 0) {
@@ -106,6 +105,9 @@ static bool put_data(const MappedWrite *m, MappedBlock *b, uint64_t from, uint64
         }
         if (!(zero ? put_zero : put_pages)(m, b, from, end, errp)) {
             return false;
+        }
+        if (zero) {
+            transfer_count(&m->w->control->zero_pages, (end - from) / STREAM_PAGE_SIZE);
         }
         from = end;
     }
@@ -289,7 +291,6 @@ static void add_windows(MappedWrite *m, MappedBlock *b)
 
         if (window_is_empty(b, win.from, win.to)) {
             transfer_count(&m->w->control->done_bytes, win.to - win.from);
-            transfer_count(&m->w->control->zero_pages, (win.to - win.from) / STREAM_PAGE_SIZE);
         } else {
             g_array_append_val(m->windows, win);
         }

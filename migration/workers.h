@@ -19,7 +19,7 @@ typedef struct TransferControl {
     uint64_t done_bytes;       /* atomic; of RAM looked at */
     uint64_t written_bytes;    /* atomic; of page data and stream written */
     uint64_t normal_pages;     /* atomic; stored */
-    uint64_t zero_pages;       /* atomic; found to be zero by their contents or by the scan */
+    uint64_t zero_pages;       /* atomic; data pages that were found to be all zero */
     GMutex lock;               /* protects what follows */
     uint64_t bytes_per_second; /* 0: no limit */
     int64_t next_us;           /* monotonic time before which nothing more may be written */
