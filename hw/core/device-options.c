@@ -1,5 +1,5 @@
 /*
- * Devices from the options of -device and device_add, and devices by name.
+ * Devices from the options of -device and device_add.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -8,7 +8,6 @@
 #include "hw/core/machine.h"
 #include "util/error.h"
 #include "util/json.h"
-#include "util/suggest.h"
 
 /* An id: a letter, then letters, digits and "-._", as everywhere on the command line. */
 static bool id_is_valid(const char *id)
@@ -111,31 +110,4 @@ Device *device_new_from_json(Machine *machine, json_object *opts, GError **errp)
         return NULL;
     }
     return dev;
-}
-
-static char *suggest_device(Machine *machine, const char *id)
-{
-    Object *peripheral = machine_peripheral(machine);
-    g_autoptr(GPtrArray) names = g_ptr_array_new();
-
-    for (guint i = 0; peripheral->children && i < peripheral->children->len; i++) {
-        g_ptr_array_add(names, ((Object *)g_ptr_array_index(peripheral->children, i))->name);
-    }
-    g_ptr_array_add(names, NULL);
-    return suggest_nearest(id, (const char *const *)names->pdata);
-}
-
-Device *device_find(Machine *machine, const char *id_or_path, GError **errp)
-{
-    Object *obj = id_or_path[0] == '/' ? object_find(machine->root, id_or_path, TYPE_DEVICE)
-                                       : object_get_child(machine_peripheral(machine), id_or_path);
-    g_autofree char *hint = NULL;
-
-    if (obj) {
-        return DEVICE(obj);
-    }
-    hint = suggest_device(machine, id_or_path);
-    error_set_class(errp, COWBIRD_ERROR_DEVICE_NOT_FOUND, "Device '%s' not found%s%s", id_or_path,
-                    hint ? "; " : "", hint ? hint : "");
-    return NULL;
 }

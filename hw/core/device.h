@@ -69,8 +69,6 @@ void device_unplug(Device *dev);
  * the command line. Not a reference.
  */
 Device *device_new_from_json(Machine *machine, json_object *opts, GError **errp);
-/* Device by id or by path; NULL with an error of class DeviceNotFound. */
-Device *device_find(Machine *machine, const char *id_or_path, GError **errp);
 
 /* How errors call the device: "isa-serial 'serial0'" or "isa-serial". g_free it. */
 char *device_describe(Device *dev);

@@ -156,7 +156,6 @@ static void test_life(Fixture *f, gconstpointer data)
     g_assert_cmpstr(OBJECT(dev->bus)->name, ==, "test.0");
     g_assert_cmpuint(((TestDevice *)dev)->value, ==, 7);
     g_assert_nonnull(vmstate_registry_find(f->m->vmstate, "place0/test", 0));
-    g_assert_true(device_find(f->m, "d0", &err) == dev);
     g_assert_false(object_set_property_str(OBJECT(dev), "value", "8", &err));
     g_clear_error(&err);
     reset_run(f->m->resets);
@@ -165,8 +164,7 @@ static void test_life(Fixture *f, gconstpointer data)
     device_unplug(dev);
     g_assert_cmpint(alive, ==, 0);
     g_assert_cmpuint(vmstate_registry_count(f->m->vmstate), ==, 0);
-    g_assert_null(device_find(f->m, "d0", &err));
-    g_assert_cmpint(err->code, ==, COWBIRD_ERROR_DEVICE_NOT_FOUND);
+    g_assert_null(object_get_child(machine_peripheral(f->m), "d0"));
     reset_run(f->m->resets);
 }
 
@@ -198,7 +196,7 @@ static void test_failures(Fixture *f, gconstpointer data)
     g_assert_cmpint(alive, ==, 1);
     g_assert_cmpuint(machine_peripheral(f->m)->children->len, ==, 1);
     g_assert_cmpuint(vmstate_registry_count(f->m->vmstate), ==, 1);
-    device_unplug(device_find(f->m, "d0", NULL));
+    device_unplug(DEVICE(object_get_child(machine_peripheral(f->m), "d0")));
 }
 
 static void test_full_bus(Fixture *f, gconstpointer data)
