@@ -14,9 +14,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -59,6 +61,21 @@ static inline int fixture_file(const char *folder, uint64_t size, char **ret_pat
     g_assert_cmpint(ftruncate(fd, size), ==, 0);
     *ret_path = path;
     return fd;
+}
+
+/* A folder whose file system has no reflink: NULL (that for temporary files), else the tmpfs of POSIX. */
+static inline const char *fixture_plain_folder(void)
+{
+    g_autofree char *from_path = NULL, *to_path = NULL;
+    int from = fixture_file(NULL, 65536, &from_path);
+    int to = fixture_file(NULL, 0, &to_path);
+    bool reflink = ioctl(to, FICLONE, from) == 0;
+
+    close(from);
+    close(to);
+    unlink(from_path);
+    unlink(to_path);
+    return reflink ? "/dev/shm" : NULL;
 }
 
 static inline void fixture_write_page(int fd, uint64_t offset, uint64_t number, uint64_t seed)
@@ -284,6 +301,43 @@ static inline char *fixture_vm_flags(const void *host)
         }
     }
     return g_strdup("");
+}
+
+/* --- A file system with reflink, in a loop-mounted file; false = cannot be had here --- */
+
+typedef struct FixtureXfs {
+    char *image, *folder;
+} FixtureXfs;
+
+static inline bool fixture_mount_xfs(FixtureXfs *r)
+{
+    g_autofree char *command = NULL;
+    int fd = fixture_file("/var/tmp", 512 * MiB, &r->image);
+
+    close(fd);
+    r->folder = g_dir_make_tmp("cowbird-xfs-XXXXXX", NULL);
+    command = g_strdup_printf("PATH=$PATH:/sbin:/usr/sbin; { mkfs.xfs -q %s && "
+                              "mount -o loop %s %s; } >/dev/null 2>&1",
+                              r->image, r->image, r->folder);
+    if (system(command) == 0) {
+        return true;
+    }
+    rmdir(r->folder);
+    unlink(r->image);
+    g_free(r->folder);
+    g_free(r->image);
+    return false;
+}
+
+static inline void fixture_unmount_xfs(FixtureXfs *r)
+{
+    g_autofree char *command = g_strdup_printf("umount %s", r->folder);
+
+    g_assert_cmpint(system(command), ==, 0);
+    rmdir(r->folder);
+    unlink(r->image);
+    g_free(r->folder);
+    g_free(r->image);
 }
 
 #endif

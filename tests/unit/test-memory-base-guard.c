@@ -17,8 +17,8 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-#define BLOCK_SIZE (32 * MiB)
-#define PAGES (BLOCK_SIZE / FIXTURE_PAGE)
+#define RAM_BYTES (32 * MiB)
+#define PAGES (RAM_BYTES / FIXTURE_PAGE)
 #define CHUNK RAM_CHUNK_SIZE
 
 /* --- The writer of the file --- */
@@ -106,7 +106,7 @@ static void t40_identity(void)
     struct stat st;
     struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     g_assert_true(ram_base_check_identity(f.base, &err));
     stat(f.path, &st);
     g_assert_true(ram_list_uses_file(f.list, st.st_dev, st.st_ino));
@@ -125,7 +125,7 @@ static void t40_unlink_is_harmless(void)
     Fixture f = { 0 };
     g_autoptr(GError) err = NULL;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     chmod(f.path, 0400);
     unlink(f.path);
     g_assert_true(ram_base_check_identity(f.base, &err));
@@ -145,7 +145,7 @@ static void detach_by_writer(const char *folder, int flags, bool want_reflink)
     Fixture f = { 0 };
     pid_t child;
 
-    fixture_init(&f, folder, BLOCK_SIZE);
+    fixture_init(&f, folder, RAM_BYTES);
     g_assert_true(ram_base_is_leased(f.base));
     g_assert_cmpint(ram_list_guard_state(f.list), ==, BASE_GUARD_LEASE);
     write_some(&f);
@@ -170,12 +170,12 @@ static void detach_by_writer(const char *folder, int flags, bool want_reflink)
 
 static void test_detach_writer(void)
 {
-    detach_by_writer(NULL, O_WRONLY, false);
+    detach_by_writer(fixture_plain_folder(), O_WRONLY, false);
 }
 
 static void t40b_detach_truncation(void)
 {
-    detach_by_writer(NULL, O_WRONLY | O_TRUNC, false);
+    detach_by_writer(fixture_plain_folder(), O_WRONLY | O_TRUNC, false);
 }
 
 /* The policy of the block's mappings is kept. */
@@ -185,7 +185,7 @@ static void t46_policy_after_detach(void)
     pid_t child;
     g_autofree char *flags = NULL;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     child = start_writer(f.path, O_WRONLY);
     fixture_run_until(is_detached, &f, 20);
     end_writer(child);
@@ -195,54 +195,17 @@ static void t46_policy_after_detach(void)
     fixture_clear(&f);
 }
 
-/* --- A file system with reflink, in a loop-mounted file --- */
-
-typedef struct Reflink {
-    char *image, *folder;
-} Reflink;
-
-static bool reflink_mount(Reflink *r)
-{
-    g_autofree char *command = NULL;
-    int fd = fixture_file("/var/tmp", 512 * MiB, &r->image);
-
-    close(fd);
-    r->folder = g_dir_make_tmp("cowbird-xfs-XXXXXX", NULL);
-    command = g_strdup_printf("PATH=$PATH:/sbin:/usr/sbin; { mkfs.xfs -q %s && "
-                              "mount -o loop %s %s; } >/dev/null 2>&1",
-                              r->image, r->image, r->folder);
-    if (system(command) == 0) {
-        return true;
-    }
-    rmdir(r->folder);
-    unlink(r->image);
-    g_free(r->folder);
-    g_free(r->image);
-    return false;
-}
-
-static void reflink_unmount(Reflink *r)
-{
-    g_autofree char *command = g_strdup_printf("umount %s", r->folder);
-
-    g_assert_cmpint(system(command), ==, 0);
-    rmdir(r->folder);
-    unlink(r->image);
-    g_free(r->folder);
-    g_free(r->image);
-}
-
 static void test_detach_reflink(void)
 {
-    Reflink r;
+    FixtureXfs r;
 
-    if (!reflink_mount(&r)) {
+    if (!fixture_mount_xfs(&r)) {
         g_test_skip("no XFS file system can be mounted here");
         return;
     }
     detach_by_writer(r.folder, O_WRONLY, true);
     detach_by_writer(r.folder, O_WRONLY | O_TRUNC, true);
-    reflink_unmount(&r);
+    fixture_unmount_xfs(&r);
 }
 
 static bool note_data(const PageRange *range, void *opaque)
@@ -260,16 +223,16 @@ static bool note_data(const PageRange *range, void *opaque)
 static void test_reflink_keeps_increments(void)
 {
     Fixture f = { 0 };
-    Reflink r;
+    FixtureXfs r;
     g_autoptr(PagemapScanner) scanner = pagemap_scanner_new(PAGEMAP_AUTO, NULL);
     g_autofree bool *pages = g_new0(bool, PAGES);
     pid_t child;
 
-    if (!reflink_mount(&r)) {
+    if (!fixture_mount_xfs(&r)) {
         g_test_skip("no XFS file system can be mounted here");
         return;
     }
-    fixture_init(&f, r.folder, BLOCK_SIZE);
+    fixture_init(&f, r.folder, RAM_BYTES);
     write_some(&f);
     child = start_writer(f.path, O_WRONLY);
     fixture_run_until(is_detached, &f, 20);
@@ -279,25 +242,25 @@ static void test_reflink_keeps_increments(void)
         g_assert_cmpint(pages[i], ==, is_written(i));
     }
     fixture_clear(&f);
-    reflink_unmount(&r);
+    fixture_unmount_xfs(&r);
 }
 
 /* `auto` without a lease maps a clone of its own. */
 static void test_auto_maps_a_clone(void)
 {
     Fixture f = { .offset = MiB };
-    Reflink r;
+    FixtureXfs r;
     g_autoptr(GError) err = NULL;
     uint8_t page[FIXTURE_PAGE] = { 0 };
     int writer;
 
-    if (!reflink_mount(&r)) {
+    if (!fixture_mount_xfs(&r)) {
         g_test_skip("no XFS file system can be mounted here");
         return;
     }
-    writer = fixture_file(r.folder, f.offset + BLOCK_SIZE, &f.path);
-    fixture_fill_file(writer, f.offset, BLOCK_SIZE, 1);
-    fixture_new_block(&f, BLOCK_SIZE);
+    writer = fixture_file(r.folder, f.offset + RAM_BYTES, &f.path);
+    fixture_fill_file(writer, f.offset, RAM_BYTES, 1);
+    fixture_new_block(&f, RAM_BYTES);
     fixture_open_base(&f);
     g_assert_true(fixture_restore(&f, RESTORE_AUTO, &err));
     g_assert_no_error(err);
@@ -311,7 +274,7 @@ static void test_auto_maps_a_clone(void)
     write_some(&f);
     check_memory(&f);
     fixture_clear(&f);
-    reflink_unmount(&r);
+    fixture_unmount_xfs(&r);
 }
 
 /* --- While the guest runs --- */
@@ -373,10 +336,10 @@ static void test_detach_under_a_running_guest(void)
     control.resume = vcpu_resume;
     the_vcpu = &v;
     f.offset = MiB;
-    f.fd = fixture_file(NULL, f.offset + BLOCK_SIZE, &f.path);
-    fixture_fill_file(f.fd, f.offset, BLOCK_SIZE, 1);
+    f.fd = fixture_file(fixture_plain_folder(), f.offset + RAM_BYTES, &f.path);
+    fixture_fill_file(f.fd, f.offset, RAM_BYTES, 1);
     close(f.fd);
-    fixture_new_block(&f, BLOCK_SIZE);
+    fixture_new_block(&f, RAM_BYTES);
     guard = base_guard_new(f.list, &control, NULL);
     ram_list_set_guard(f.list, guard);
     fixture_open_base(&f);
@@ -414,8 +377,8 @@ static void t48_chunk_with_io_is_put_off(void)
     pid_t child;
     gint64 end;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
-    address_map_add_ram(map, 0, f.block, 0, BLOCK_SIZE, false, NULL);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
+    address_map_add_ram(map, 0, f.block, 0, RAM_BYTES, false, NULL);
     g_assert_true(guest_map_iov(map, 5 * CHUNK, FIXTURE_PAGE, true, iov, 2, &n));
     child = start_writer(f.path, O_WRONLY);
     end = g_get_monotonic_time() + G_USEC_PER_SEC / 2;
@@ -423,7 +386,7 @@ static void t48_chunk_with_io_is_put_off(void)
         g_main_context_iteration(NULL, FALSE);
     }
     g_assert_cmpuint(f.notes.detached, ==, 0);
-    g_assert_cmpuint(chunk_map_count(f.block->released), ==, BLOCK_SIZE / CHUNK - 1);
+    g_assert_cmpuint(chunk_map_count(f.block->released), ==, RAM_BYTES / CHUNK - 1);
     g_assert_false(chunk_map_test(f.block->released, 5));
     memset(iov[0].iov_base, 0x99, FIXTURE_PAGE);
     guest_unmap_iov(map, iov, n);
@@ -472,8 +435,8 @@ static void test_time_runs_out(void)
         g_test_skip("fs.lease-break-time cannot be set here");
         return;
     }
-    fixture_init(&f, NULL, BLOCK_SIZE);
-    address_map_add_ram(map, 0, f.block, 0, BLOCK_SIZE, false, NULL);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
+    address_map_add_ram(map, 0, f.block, 0, RAM_BYTES, false, NULL);
     g_assert_true(guest_map_iov(map, 5 * CHUNK, FIXTURE_PAGE, true, iov, 1, &n));
     began = g_get_monotonic_time();
     child = start_writer(f.path, O_WRONLY);
@@ -514,7 +477,7 @@ static void test_detach_on_request(void)
     g_autoptr(GError) err = NULL;
     unsigned done = 0;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     write_some(&f);
     g_assert_true(
         base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &done, &err));
@@ -538,7 +501,7 @@ static void test_detach_is_given_up_at_the_end(void)
     Fixture f = { 0 };
     unsigned done = 0;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     g_assert_true(
         base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &done, NULL));
     fixture_clear(&f);
@@ -558,7 +521,7 @@ static void test_held_files(void)
     pid_t child;
     gint64 end;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     ram_list_hold_files(f.list);
     child = start_writer(f.path, O_WRONLY);
     fixture_run_until(is_lease_broken, f.list, 20);
@@ -580,7 +543,7 @@ static void test_held_file_that_changes(void)
     Fixture f = { 0 };
     g_autoptr(GError) err = NULL;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     ram_list_hold_files(f.list);
     g_assert_true(ram_list_held_files_unchanged(f.list, &err));
     g_assert_cmpint(close(open(f.path, O_RDONLY | O_TRUNC)), ==, 0);
@@ -595,7 +558,7 @@ static void test_truncation_during_detach(void)
 {
     Fixture f = { 0 };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     g_assert_true(
         base_guard_detach_all(ram_list_guard(f.list), "requested", note_nothing, NULL, NULL));
     g_assert_cmpint(close(open(f.path, O_RDONLY | O_TRUNC)), ==, 0);
@@ -613,12 +576,12 @@ static void test_detach_leaves_released_chunks(void)
     bool remapped;
     pid_t child;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     g_assert_true(discard_remap_chunks(f.block, 3, 2, &remapped, NULL));
     child = start_writer(f.path, O_WRONLY);
     fixture_run_until(is_detached, &f, 20);
     end_writer(child);
-    for (uint64_t at = 0; at < BLOCK_SIZE; at += FIXTURE_PAGE) {
+    for (uint64_t at = 0; at < RAM_BYTES; at += FIXTURE_PAGE) {
         bool released = at >= 3 * CHUNK && at < 5 * CHUNK;
         const uint8_t *page = f.block->host + at;
 
@@ -634,7 +597,7 @@ static void t49_nonblocking_opener(void)
 {
     Fixture f = { 0 };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     write_some(&f);
     g_assert_cmpint(open(f.path, O_WRONLY | O_NONBLOCK), ==, -1);
     g_assert_cmpint(errno, ==, EAGAIN);
@@ -652,8 +615,8 @@ static void t49_lost_page_by_sigbus(void)
     g_autoptr(AddressMap) map = address_map_new("memory", 36);
     uint8_t data[16];
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
-    address_map_add_ram(map, 0, f.block, 0, BLOCK_SIZE, false, NULL);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
+    address_map_add_ram(map, 0, f.block, 0, RAM_BYTES, false, NULL);
     g_assert_true(guest_read(map, 7 * CHUNK, data, 16));
     g_assert_cmpint(close(open(f.path, O_RDONLY | O_TRUNC)), ==, 0);
     g_assert_false(ram_list_is_lost(f.list));
@@ -672,7 +635,7 @@ static void t50_short_file_is_found(void)
 {
     Fixture f = { 0 };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     g_assert_false(ram_list_check_files(f.list, "KVM_EXIT_SHUTDOWN"));
     g_assert_cmpint(close(open(f.path, O_RDONLY | O_TRUNC)), ==, 0);
     g_assert_true(ram_list_check_files(f.list, "KVM_EXIT_SHUTDOWN"));
@@ -688,8 +651,8 @@ static void test_short_file_under_released_chunks(void)
     bool remapped;
     int fd;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
-    g_assert_true(discard_remap_chunks(f.block, 0, BLOCK_SIZE / CHUNK, &remapped, NULL));
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
+    g_assert_true(discard_remap_chunks(f.block, 0, RAM_BYTES / CHUNK, &remapped, NULL));
     fd = open(f.path, O_RDONLY | O_TRUNC);
     close(fd);
     g_assert_false(ram_list_check_files(f.list, "KVM_EXIT_SHUTDOWN"));
@@ -705,8 +668,8 @@ static void test_fault_in_a_system_call(void)
     unsigned n;
     int fds[2];
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
-    address_map_add_ram(map, 0, f.block, 0, BLOCK_SIZE, false, NULL);
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
+    address_map_add_ram(map, 0, f.block, 0, RAM_BYTES, false, NULL);
     g_assert_cmpint(pipe(fds), ==, 0);
     g_assert_true(guest_map_iov(map, 0, FIXTURE_PAGE, false, iov, 1, &n));
     g_assert_false(guest_iov_fault(map, iov, n));
@@ -731,7 +694,7 @@ static void test_foreign_sigbus(void)
         uint8_t *page = mmap(NULL, FIXTURE_PAGE, PROT_READ, MAP_SHARED, fd, 0);
 
         unlink(path);
-        fixture_init(&f, NULL, BLOCK_SIZE);
+        fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
         unlink(f.path);
         prctl(PR_SET_DUMPABLE, 0);
         g_assert_cmpint(ftruncate(fd, 0), ==, 0);
@@ -785,7 +748,7 @@ static void t45_no_memory_to_detach(void)
         g_assert_true(host_memory_available(&bytes, &limit, NULL));
         g_assert_cmpuint(bytes, <=, 80 * MiB);
         g_assert_cmpstr(limit, ==, "the limit of the cgroup");
-        fixture_init(&f, NULL, BLOCK_SIZE);
+        fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
         write_some(&f);
         child = start_writer(f.path, O_WRONLY);
         fixture_run_until(has_no_memory, &f, 20);

@@ -9,8 +9,8 @@
 #include "memory/restore.h"
 #include "tests/unit/memory-fixture.h"
 
-#define BLOCK_SIZE (11 * MiB)
-#define PAGES (BLOCK_SIZE / FIXTURE_PAGE)
+#define RAM_BYTES (11 * MiB)
+#define PAGES (RAM_BYTES / FIXTURE_PAGE)
 #define CHUNK_PAGES (RAM_CHUNK_SIZE / FIXTURE_PAGE)
 #define LAYERS_MAX 5
 #define ROUNDS 12
@@ -31,6 +31,7 @@ typedef struct Chain {
     uint64_t pages_offset;
     Model model;
     uint32_t next_seed;
+    const char *folder; /* NULL: that for temporary files */
 } Chain;
 
 static bool chance(unsigned percent)
@@ -66,7 +67,7 @@ static void make_base(Chain *c)
     int fd;
 
     c->pages_offset = MiB;
-    fd = fixture_file(NULL, c->pages_offset + BLOCK_SIZE, &layer->path);
+    fd = fixture_file(c->folder, c->pages_offset + RAM_BYTES, &layer->path);
     if (bitmap) {
         layer->present = g_malloc0(ROUND_UP(PAGES, 64) / 8);
     }
@@ -109,7 +110,7 @@ static Layer *new_layer(Chain *c, int *ret_fd)
 
     layer->extents = g_array_new(FALSE, FALSE, sizeof(RestoreExtent));
     layer->zeros = g_array_new(FALSE, FALSE, sizeof(RestoreExtent));
-    *ret_fd = fixture_file(NULL, 0, &layer->path);
+    *ret_fd = fixture_file(c->folder, 0, &layer->path);
     return layer;
 }
 
@@ -175,7 +176,7 @@ static void restore_chain(const Chain *c, Fixture *f, RestoreMode mode)
     MemoryControl control = fixture_control(&f->notes);
     GError *err = NULL;
 
-    fixture_new_block(f, BLOCK_SIZE);
+    fixture_new_block(f, RAM_BYTES);
     for (unsigned i = 0; i < c->n; i++) {
         const Layer *layer = &c->layers[i];
 
@@ -325,13 +326,14 @@ static bool is_true(void *opaque)
 }
 
 /* A chain is detached from all its files; they may go then. */
-static void test_detach_chain(void)
+static void detach_chain(const char *folder, bool want_reflink)
 {
     for (unsigned i = 0; i < ROUNDS / 2; i++) {
         g_autofree Chain *c = g_new0(Chain, 1);
         Fixture f = { 0 };
         bool done = false;
 
+        c->folder = folder;
         c->next_seed = 1;
         make_base(c);
         make_delta(c);
@@ -341,6 +343,7 @@ static void test_detach_chain(void)
         g_assert_true(
             base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &done, NULL));
         fixture_run_until(is_true, &done, 30);
+        g_assert_cmpint(f.notes.reflink, ==, want_reflink);
         for (unsigned k = 0; k < c->n; k++) {
             g_assert_cmpint(truncate(c->layers[k].path, 0), ==, 0);
         }
@@ -353,6 +356,23 @@ static void test_detach_chain(void)
     }
 }
 
+static void test_detach_chain(void)
+{
+    detach_chain(fixture_plain_folder(), false);
+}
+
+static void test_detach_chain_reflink(void)
+{
+    FixtureXfs xfs;
+
+    if (!fixture_mount_xfs(&xfs)) {
+        g_test_skip("no XFS file system can be mounted here");
+        return;
+    }
+    detach_chain(xfs.folder, true);
+    fixture_unmount_xfs(&xfs);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -361,5 +381,6 @@ int main(int argc, char **argv)
     g_test_add_data_func("/memory/chain/t23_kpageflags", GINT_TO_POINTER(PAGEMAP_KPAGEFLAGS),
                          run_rounds);
     g_test_add_func("/memory/chain/detach", test_detach_chain);
+    g_test_add_func("/memory/chain/detach-reflink", test_detach_chain_reflink);
     return g_test_run();
 }

@@ -9,7 +9,7 @@
 
 #include <sys/syscall.h>
 
-#define BLOCK_SIZE (16 * MiB)
+#define RAM_BYTES (16 * MiB)
 #define CHUNK RAM_CHUNK_SIZE
 
 /* --- Fault injection: this program's mmap64 takes the place of libc's --- */
@@ -87,7 +87,7 @@ static void t01_no_old_bytes_after_release(void)
     DiscardRequest reported = { .why = DISCARD_REPORTED };
     DiscardResult result;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     write_page(&f, 2 * CHUNK);
     result = discard(&f, 2 * CHUNK, 2 * CHUNK, &reported);
     g_assert_cmpuint(result.released, ==, 2 * CHUNK);
@@ -108,7 +108,7 @@ static void t01_reported_pieces_are_left_alone(void)
     DiscardRequest reported = { .why = DISCARD_REPORTED };
     DiscardResult result;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     write_page(&f, CHUNK - FIXTURE_PAGE);
     write_page(&f, 3 * CHUNK);
     result = discard(&f, CHUNK - FIXTURE_PAGE, 2 * CHUNK + 2 * FIXTURE_PAGE, &reported);
@@ -130,7 +130,7 @@ static void t02_page_poison(void)
                                 .page_poison = true,
                                 .base_is_parent = true };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     write_page(&f, CHUNK);
     g_assert_cmpuint(discard(&f, CHUNK, CHUNK, &pattern).released, ==, 0);
     g_assert_true(page_is_written(&f, CHUNK));
@@ -148,7 +148,7 @@ static void t07_inflated_pieces(void)
     DiscardRequest parent = { .why = DISCARD_INFLATED, .base_is_parent = true };
     DiscardRequest older = { .why = DISCARD_INFLATED };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     write_page(&f, CHUNK);
     g_assert_cmpuint(discard(&f, CHUNK, FIXTURE_PAGE, &older).released, ==, 0);
     g_assert_true(page_is_written(&f, CHUNK));
@@ -179,7 +179,7 @@ static void t05_released_chunk_is_zero(void)
     g_autoptr(PagemapScanner) scanner = pagemap_scanner_new(PAGEMAP_AUTO, NULL);
     PageRange seen = { 0 };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     discard(&f, CHUNK, CHUNK, &reported);
     discard(&f, 2 * CHUNK, CHUNK, &reported);
     g_assert_true(pagemap_scan_block(scanner, f.block, note_zero, &seen, NULL, NULL));
@@ -198,7 +198,7 @@ static void t08_neighbours_merge(void)
     DiscardRequest reported = { .why = DISCARD_REPORTED };
     g_autofree char *flags = NULL;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     for (unsigned i = 0; i < 8; i += 2) {
         discard(&f, i * CHUNK, CHUNK, &reported);
     }
@@ -221,7 +221,7 @@ static void t08_failed_mapping_is_left_alone(void)
     DiscardRequest reported = { .why = DISCARD_REPORTED };
     DiscardResult result;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     write_page(&f, CHUNK);
     fault.fail = 1;
     result = discard(&f, CHUNK, CHUNK, &reported);
@@ -238,7 +238,7 @@ static void t08_hole_is_repaired(void)
     Fixture f = { 0 };
     DiscardRequest reported = { .why = DISCARD_REPORTED };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     fault.leave_hole = true;
     fault.fail = 1;
     g_assert_cmpuint(discard(&f, CHUNK, CHUNK, &reported).released, ==, CHUNK);
@@ -262,7 +262,7 @@ static void t08_hole_that_stays_is_an_error(void)
     g_autoptr(GError) err = NULL;
     DiscardResult result;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     fault.leave_hole = true;
     fault.fail = 3;
     g_assert_false(discard_range(f.block, CHUNK, CHUNK, &reported, &result, &err));
@@ -281,7 +281,7 @@ static void t08_limit_of_mappings(void)
     uint8_t *pages;
 
     g_assert_true(g_file_get_contents("/proc/sys/vm/max_map_count", &limit, NULL, NULL));
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     /* Every other page of another protection: as many mappings as are left. */
     pages = mmap(NULL, (budget + 16) * FIXTURE_PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (unsigned i = 0; i < budget; i += 2) {
@@ -303,14 +303,14 @@ static void t10_bounds(void)
     Fixture f = { 0 };
     DiscardRequest reported = { .why = DISCARD_REPORTED };
 
-    fixture_init(&f, NULL, BLOCK_SIZE + MiB);
+    fixture_init(&f, NULL, RAM_BYTES + MiB);
     g_assert_cmpuint(discard(&f, UINT64_MAX, UINT64_MAX, &reported).released, ==, 0);
-    g_assert_cmpuint(discard(&f, BLOCK_SIZE + MiB, CHUNK, &reported).released, ==, 0);
+    g_assert_cmpuint(discard(&f, RAM_BYTES + MiB, CHUNK, &reported).released, ==, 0);
     g_assert_cmpuint(discard(&f, CHUNK, 0, &reported).released, ==, 0);
     g_assert_cmpuint(discard(&f, 1, CHUNK, &reported).released, ==, 0);
     /* The short last chunk is whole. */
-    g_assert_cmpuint(discard(&f, BLOCK_SIZE, UINT64_MAX, &reported).released, ==, MiB);
-    g_assert_true(page_is_zero(&f, BLOCK_SIZE));
+    g_assert_cmpuint(discard(&f, RAM_BYTES, UINT64_MAX, &reported).released, ==, MiB);
+    g_assert_true(page_is_zero(&f, RAM_BYTES));
     fixture_clear(&f);
 }
 
@@ -320,9 +320,9 @@ static void t12_inhibited(void)
     Fixture f = { 0 };
     DiscardRequest inhibited = { .why = DISCARD_REPORTED, .inhibited = true };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     write_page(&f, CHUNK);
-    g_assert_cmpuint(discard(&f, 0, BLOCK_SIZE, &inhibited).released, ==, 0);
+    g_assert_cmpuint(discard(&f, 0, RAM_BYTES, &inhibited).released, ==, 0);
     g_assert_true(page_is_written(&f, CHUNK));
     fixture_clear(&f);
 }
@@ -334,7 +334,7 @@ static void test_anonymous(void)
     Fixture f = { 0 };
     DiscardRequest reported = { .why = DISCARD_REPORTED };
 
-    fixture_new_block(&f, BLOCK_SIZE);
+    fixture_new_block(&f, RAM_BYTES);
     write_page(&f, CHUNK);
     write_page(&f, CHUNK + FIXTURE_PAGE);
     g_assert_cmpuint(discard(&f, CHUNK, FIXTURE_PAGE, &reported).released, ==, FIXTURE_PAGE);
@@ -351,15 +351,15 @@ static void test_shared(void)
     void *host;
     struct stat st;
 
-    g_assert_cmpint(ftruncate(fd, BLOCK_SIZE), ==, 0);
-    host = mmap(NULL, BLOCK_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    f.block = ram_block_new_from_mapping("shared", host, BLOCK_SIZE, RAM_SHARED, fd);
-    memset(f.block->host, 1, BLOCK_SIZE);
+    g_assert_cmpint(ftruncate(fd, RAM_BYTES), ==, 0);
+    host = mmap(NULL, RAM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    f.block = ram_block_new_from_mapping("shared", host, RAM_BYTES, RAM_SHARED, fd);
+    memset(f.block->host, 1, RAM_BYTES);
     g_assert_cmpuint(discard(&f, FIXTURE_PAGE, 2 * CHUNK, &reported).released, ==, 2 * CHUNK);
     g_assert_true(page_is_zero(&f, FIXTURE_PAGE));
     g_assert_cmpuint(f.block->host[0], ==, 1);
     fstat(fd, &st);
-    g_assert_cmpuint(st.st_blocks * 512, ==, BLOCK_SIZE - 2 * CHUNK + FIXTURE_PAGE);
+    g_assert_cmpuint(st.st_blocks * 512, ==, RAM_BYTES - 2 * CHUNK + FIXTURE_PAGE);
     ram_block_free(f.block);
 }
 

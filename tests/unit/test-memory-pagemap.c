@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/swap.h>
 
-#define BLOCK_SIZE (24 * MiB)
+#define RAM_BYTES (24 * MiB)
 #define PAGES(size) ((size) / FIXTURE_PAGE)
 
 static const struct {
@@ -155,7 +155,7 @@ static void test_written_and_read(void)
 {
     Fixture f = { 0 };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     check_all_ways(&f);
     read_all(f.block);
     check_all_ways(&f);
@@ -172,7 +172,7 @@ static void t14_fork_child(void)
     char byte = 0;
     pid_t child;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     write_some(&f);
     /* A block is kept out of children; here one shall share its pages. */
     g_assert_cmpint(madvise(f.block->host, f.block->size, MADV_DOFORK), ==, 0);
@@ -226,7 +226,7 @@ static void t15_swapped_pages_are_data(void)
         g_test_skip("no swap file can be set up here");
         return;
     }
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     write_some(&f);
     g_assert_cmpint(madvise(f.block->host, f.block->size / 2, MADV_PAGEOUT), ==, 0);
     g_free(scan(scanner, f.block, &stats));
@@ -307,7 +307,7 @@ static void t16_ksm_pages_are_data(void)
         g_test_skip("KSM cannot be run here");
         return;
     }
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     for (uint64_t i = 0; i < 2000; i++) {
         fixture_stamp(f.block->host + i * FIXTURE_PAGE, 7, 3);
     }
@@ -340,7 +340,7 @@ static void t05_released_chunk_is_zero(void)
 {
     Fixture f = { 0 };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     write_some(&f);
     release(&f, 2, 3);
     check_all_ways(&f);
@@ -355,7 +355,7 @@ static void t06_huge_zero_page(void)
 {
     Fixture f = { 0 };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     release(&f, 1, 2);
     if (madvise(f.block->host + RAM_CHUNK_SIZE, 2 * RAM_CHUNK_SIZE, MADV_HUGEPAGE) < 0) {
         g_test_skip("this kernel has no transparent huge pages");
@@ -372,7 +372,7 @@ static void test_huge_page_in_released_chunk(void)
     Fixture f = { 0 };
     uint64_t first = PAGES(RAM_CHUNK_SIZE);
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     release(&f, 1, 1);
     if (madvise(f.block->host + RAM_CHUNK_SIZE, RAM_CHUNK_SIZE, MADV_HUGEPAGE) < 0) {
         g_test_skip("this kernel has no transparent huge pages");
@@ -391,8 +391,8 @@ static void t18_many_ranges_once(void)
 {
     Fixture f = { 0 };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
-    for (uint64_t i = 0; i < PAGES(BLOCK_SIZE); i += 2) {
+    fixture_init(&f, NULL, RAM_BYTES);
+    for (uint64_t i = 0; i < PAGES(RAM_BYTES); i += 2) {
         write_page(&f, i);
     }
     check_all_ways(&f);
@@ -404,7 +404,7 @@ static void test_dropped_page_is_unchanged(void)
 {
     Fixture f = { 0 };
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     write_some(&f);
     g_assert_cmpint(madvise(f.block->host, MiB, MADV_DONTNEED), ==, 0);
     check_all_ways(&f);

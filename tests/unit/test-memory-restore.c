@@ -8,9 +8,9 @@
 #include "memory/restore.h"
 #include "tests/unit/memory-fixture.h"
 
-#define BLOCK_SIZE (16 * MiB)
+#define RAM_BYTES (16 * MiB)
 #define CHUNK RAM_CHUNK_SIZE
-#define PAGES (BLOCK_SIZE / FIXTURE_PAGE)
+#define PAGES (RAM_BYTES / FIXTURE_PAGE)
 
 static void assert_all_stamped(const RamBlock *block, uint64_t seed)
 {
@@ -23,10 +23,10 @@ static void assert_all_stamped(const RamBlock *block, uint64_t seed)
 static void prepare(Fixture *f, uint64_t pages_offset)
 {
     f->offset = pages_offset;
-    f->fd = fixture_file(NULL, f->offset + BLOCK_SIZE, &f->path);
-    fixture_fill_file(f->fd, f->offset, BLOCK_SIZE, 1);
+    f->fd = fixture_file(NULL, f->offset + RAM_BYTES, &f->path);
+    fixture_fill_file(f->fd, f->offset, RAM_BYTES, 1);
     close(f->fd);
-    fixture_new_block(f, BLOCK_SIZE);
+    fixture_new_block(f, RAM_BYTES);
     fixture_open_base(f);
 }
 
@@ -96,7 +96,7 @@ static void test_copy_on_write(void)
     RestoreBlockInfo info;
     GError *err = NULL;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     assert_all_stamped(f.block, 1);
     g_assert_cmpint(f.block->report.used, ==, RAM_RESTORE_USED_COPY_ON_WRITE);
     g_assert_null(f.block->report.reason);
@@ -123,10 +123,10 @@ static void test_two_clones(void)
     uint8_t page[FIXTURE_PAGE];
     int fd;
 
-    fixture_init(&f, NULL, BLOCK_SIZE);
+    fixture_init(&f, NULL, RAM_BYTES);
     g.offset = f.offset;
     g.path = g_strdup(f.path);
-    fixture_new_block(&g, BLOCK_SIZE);
+    fixture_new_block(&g, RAM_BYTES);
     fixture_open_base(&g);
     g_assert_true(fixture_restore(&g, RESTORE_COPY_ON_WRITE, &err));
     fixture_stamp(f.block->host, 0, 2);
@@ -242,13 +242,13 @@ static void test_holes(void)
         Fixture f = { .offset = MiB };
         g_autoptr(GError) err = NULL;
 
-        f.fd = fixture_file(NULL, f.offset + BLOCK_SIZE, &f.path);
+        f.fd = fixture_file(NULL, f.offset + RAM_BYTES, &f.path);
         for (uint64_t i = 0; i < PAGES; i += 5) {
             fixture_write_page(f.fd, f.offset + i * FIXTURE_PAGE, i, 1);
         }
         close(f.fd);
-        fixture_new_block(&f, BLOCK_SIZE);
-        memset(f.block->host, 0x66, BLOCK_SIZE);
+        fixture_new_block(&f, RAM_BYTES);
+        memset(f.block->host, 0x66, RAM_BYTES);
         f.block->prealloc = k == 2; /* must be overwritten, not dropped */
         fixture_open_base(&f);
         g_assert_true(fixture_restore(&f, modes[k % 2], &err));
@@ -453,7 +453,7 @@ static void t41_short_file(void)
         g_autoptr(GError) err = NULL;
 
         prepare(&f, MiB);
-        g_assert_cmpint(truncate(f.path, f.offset + BLOCK_SIZE - 1), ==, 0);
+        g_assert_cmpint(truncate(f.path, f.offset + RAM_BYTES - 1), ==, 0);
         g_assert_false(fixture_restore(&f, modes[k], &err));
         g_assert_nonnull(strstr(err->message, "too short"));
         g_assert_nonnull(strstr(err->message, f.path));
@@ -485,7 +485,7 @@ static void test_bad_extents(void)
     expect_refused((RestoreExtent){ .offset = 1, .length = 4096 });
     expect_refused((RestoreExtent){ .offset = 0, .length = 100 });
     expect_refused((RestoreExtent){ .offset = 0, .length = 0 });
-    expect_refused((RestoreExtent){ .offset = BLOCK_SIZE, .length = 4096 });
+    expect_refused((RestoreExtent){ .offset = RAM_BYTES, .length = 4096 });
     expect_refused((RestoreExtent){ .offset = 4096, .length = UINT64_MAX - 4095 });
     expect_refused(
         (RestoreExtent){ .offset = 0, .length = 4096, .file_offset = UINT64_MAX - 4095 });
