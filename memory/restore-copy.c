@@ -205,7 +205,7 @@ void restore_write_zeros(RamBlock *block, uint64_t offset, uint64_t length)
     static const uint8_t zeros[4096];
 
     for (uint64_t at = offset; at < offset + length; at += PAGE) {
-        if (memcmp(block->host + at, zeros, PAGE)) {
+        if (memcmp(block->host + at, zeros, PAGE) != 0) {
             memset(block->host + at, 0, PAGE);
         }
     }
