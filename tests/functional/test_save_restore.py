@@ -175,8 +175,7 @@ def test_zero_pages_become_holes(machines, folder):
 
 def test_file_holds_the_pages_the_guest_wrote(saved):
     """The oracle on the host reads guest RAM at its fixed place in the file."""
-    text = snap('map', saved.path).stdout
-    offset = int(re.search(r'pages_offset\W+(\d+)', text.replace('-', '_'))[1])
+    offset = int(re.search(r'"pages-offset": (\d+)', snap('info', saved.path).stdout)[1])
     done = subprocess.run([vmlib.build_dir() / 'tests/guest/page-oracle', 'verify', str(saved.seed), saved.path,
                            str(offset + (2 << 20)), str(2 << 20), str(64 << 20)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
