@@ -239,7 +239,6 @@ static void build_pci(Aml *a, const AcpiConfig *config)
 {
     aml_begin_device(a, "PCI0");
     name_eisa(a, "_HID", "PNP0A03");
-    name_int(a, "_ADR", 0);
     name_int(a, "_UID", 0);
     build_pci_windows(a, config);
     build_isa(a, config);
