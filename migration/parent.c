@@ -11,11 +11,15 @@
 #include "memory/base-guard.h"
 #include "util/error.h"
 
+/* After a detach onto a clone of the file the clone has what the parent had. */
 static bool block_check_unchanged(RamBlock *block, GError **errp)
 {
     RamBase *last = NULL;
     bool ok = true;
 
+    if (block->report.detached) {
+        return true;
+    }
     g_rw_lock_reader_lock(&block->layout);
     for (guint i = 0; ok && block->kind == RAM_FILE_PRIVATE && i < block->mappings->len; i++) {
         RamMapping *map = g_ptr_array_index(block->mappings, i);

@@ -35,8 +35,8 @@ static bool refuse_base(const SaveJob *job, const struct stat *st, GError **errp
     bool mapped = ram_list_uses_file(job->s->env.ram, st->st_dev, st->st_ino);
 
     if (mapped || is_ancestor(job, st)) {
-        error_set(errp, "'%s' is a file that %s; save to another file", job->address->name,
-                  mapped ? "guest memory is mapped from" : "the increment rests on");
+        error_set(errp, "'%s' is in use: %s; save to another file", job->address->name,
+                  mapped ? "guest memory is mapped from it" : "the increment rests on it");
         return false;
     }
     return true;
