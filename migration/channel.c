@@ -115,7 +115,7 @@ StreamChannel *stream_channel_new(int fd)
 void stream_channel_free(StreamChannel *channel)
 {
     if (channel) {
-        /* Not closed before: the migration failed or was cancelled, and the command is not needed. */
+        /* Not closed before: the migration failed, and the command is not needed. */
         if (channel->child) {
             kill(-channel->child, SIGTERM);
         }

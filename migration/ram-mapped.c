@@ -1,12 +1,13 @@
 /*
  * RAM in a snapshot file with every page at its place: pages_offset of its block + offset in it.
  *
- * Work is divided into windows of a block. In each, data pages come from the mapping, unchanged ones
- * from the base file: shared as extents where the file system can, else copied by the kernel, else
- * from the mapping. Zero pages and what is a hole in the base become holes, their bits stay clear.
+ * Work is divided into windows of a block. In each, data pages come from the mapping, unchanged
+ * ones from the base file: shared as extents where the file system can, else copied by the kernel,
+ * else from the mapping. Zero pages and what is a hole in the base become holes, their bits stay
+ * clear.
  *
- * The mappings of a block are looked at under its layout lock only, one window at a time, so that
- * a detach can take its turn; what it replaces has the same contents.
+ * The mappings of a block are looked at under its layout lock only, one window at a time, so that a
+ * detach can take its turn; what it replaces has the same contents.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

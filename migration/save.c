@@ -1,9 +1,9 @@
 /*
  * Saving: one outgoing migration from the command to its end.
  *
- * The order matters. The guest is stopped and quiet, device and vCPU state goes to a buffer, then RAM
- * is scanned and written with nothing touching a vCPU in between, then the buffer is appended and
- * the file published. On failure everything is as before and the guest runs again if it ran.
+ * The order matters. The guest is stopped and quiet, device and vCPU state goes to a buffer, then
+ * RAM is scanned and written with nothing touching a vCPU in between, then the buffer is appended
+ * and the file published. On failure everything is as before and the guest runs again if it ran.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
