@@ -16,7 +16,7 @@ LINE = re.compile(r'startup: (\d+) us: (.*)')
 def _one_run(context, command):
     """[(step, milliseconds)] of one restore."""
     log = context.work / 'startup.log'
-    output = run(program('launch'), '--', *command, '-d', 'startup', '-D', log).split()
+    output = run(program('launch'), '-r', '--', *command, '-d', 'startup', '-D', log).split()
     start, took = int(output[3]), int(output[2])
     steps, last = [], start
     for stamp, text in LINE.findall(log.read_text()):

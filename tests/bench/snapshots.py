@@ -110,7 +110,6 @@ class Snapshots:
             guest = Booted(self.work, QEMU, memory_mib, QEMU_CPU, self._append(filled, f'beacon {SPINS}'))
             try:
                 guest.wait_tick()
-                guest.qmp.command('stop')
                 guest.qmp.command('migrate-set-parameters', {'max-bandwidth': 100 * GIB})
                 guest.save(f'exec:cat > {path}')
             finally:
@@ -135,9 +134,9 @@ def qemu_restore_command(work, memory_mib):
     return command(QEMU, memory_mib, QEMU_CPU, work / 'launch-{i}.qmp', '-incoming', 'fd:8')
 
 
-def launch(command_line, count=1, input_file=None, work=None):
-    """Start it `count` times at once; the milliseconds each took to its first tick."""
-    arguments = [program('launch'), '-n', count, *(['-i', input_file] if input_file else []), '--', *command_line]
+def launch(command_line, count=1, input_file=None, work=None, realtime=False):
+    """Start it `count` times at once; the milliseconds each took to its first tick. realtime: see launch.c."""
+    arguments = [program('launch'), '-n', count, *(['-r'] if realtime else []), *(['-i', input_file] if input_file else []), '--', *command_line]
     lines = run(*arguments).split('\n')
     if work:
         for path in work.path.glob('launch-*.qmp'):
