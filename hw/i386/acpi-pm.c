@@ -40,7 +40,7 @@ enum { CNT_SCI_ENABLE = 1, CNT_SLEEP_TYPE_SHIFT = 10, CNT_SLEEP_ENABLE = 1 << 13
 
 struct _Piix4Pm {
     PciDevice parent_instance;
-    bool disable_s3, disable_s4;
+    uint8_t disable_s3, disable_s4; /* 0 or 1 */
     IrqLine sci;
     VmTimer *timer;
     bool mapped;
@@ -377,12 +377,12 @@ static const VMStateDescription vmstate_piix4_pm = {
 
 static const QomProperty piix4_pm_properties[] = {
     { .name = "disable_s3",
-      .kind = QOM_BOOL,
+      .kind = QOM_UINT8,
       .offset = offsetof(Piix4Pm, disable_s3),
-      .def = true,
-      .description = "suspend to RAM is not offered (on only)" },
+      .def = 1,
+      .description = "suspend to RAM is not offered (1 only)" },
     { .name = "disable_s4",
-      .kind = QOM_BOOL,
+      .kind = QOM_UINT8,
       .offset = offsetof(Piix4Pm, disable_s4),
       .description = "suspend to disk is not offered" },
     QOM_PROPERTY_END,

@@ -39,6 +39,17 @@ static bool check_ram(const Machine *m, GError **errp)
     return true;
 }
 
+/* Parts of QEMU's machines that this one never has: "off" is accepted, as libvirt sends it. */
+static bool check_absent_parts(const PcMachine *pc, GError **errp)
+{
+    const char *name = pc->hpet ? "hpet" : pc->vmport ? "vmport" : pc->smm ? "smm" : NULL;
+
+    if (name) {
+        error_set(errp, "-machine %s=on: this machine has no such part; use %s=off", name, name);
+    }
+    return !name;
+}
+
 /*
  * Everything but the window of the VGA frame buffer is RAM. 768 KiB to 1 MiB are a range of their own, which host
  * bridges can close in parts (hw/pci/pam.h), so that the rest never changes under a running guest.
@@ -67,7 +78,7 @@ bool pc_init_memory(Machine *m, GError **errp)
 {
     bool ok;
 
-    if (!check_ram(m, errp)) {
+    if (!check_absent_parts(PC_MACHINE(m), errp) || !check_ram(m, errp)) {
         return false;
     }
     m->irqchip = true;
@@ -148,29 +159,6 @@ bool pc_finish(Machine *m, GError **errp)
     return pc->boot != NULL;
 }
 
-/* Properties of QEMU's machines for parts that this one never has: "off" is accepted, as libvirt sends it. */
-static json_object *pc_get_absent(Object *obj, GError **errp)
-{
-    return json_object_new_boolean(false);
-}
-
-static bool pc_set_absent(Object *obj, json_object *value, GError **errp)
-{
-    const char *text = json_object_get_string(value);
-
-    if (g_strcmp0(text, "off") != 0 && g_strcmp0(text, "false") != 0) {
-        error_set(errp, "this machine has no such part; use off");
-        return false;
-    }
-    return true;
-}
-
-#define PC_ABSENT(prop, text)                                                        \
-    {                                                                                \
-        .name = prop, .kind = QOM_CUSTOM, .type_name = "bool", .get = pc_get_absent, \
-        .set = pc_set_absent, .description = text                                    \
-    }
-
 static const QomProperty pc_properties[] = {
     { .name = "pit",
       .kind = QOM_BOOL,
@@ -182,9 +170,18 @@ static const QomProperty pc_properties[] = {
       .offset = offsetof(PcMachine, acpi),
       .def = true,
       .description = "ACPI tables" },
-    PC_ABSENT("hpet", "High precision event timer (off only)"),
-    PC_ABSENT("vmport", "VMware port (off only)"),
-    PC_ABSENT("smm", "System management mode (off only)"),
+    { .name = "hpet",
+      .kind = QOM_BOOL,
+      .offset = offsetof(PcMachine, hpet),
+      .description = "High precision event timer (off only)" },
+    { .name = "vmport",
+      .kind = QOM_BOOL,
+      .offset = offsetof(PcMachine, vmport),
+      .description = "VMware port (off only)" },
+    { .name = "smm",
+      .kind = QOM_BOOL,
+      .offset = offsetof(PcMachine, smm),
+      .description = "System management mode (off only)" },
     QOM_PROPERTY_END,
 };
 

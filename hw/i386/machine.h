@@ -19,7 +19,8 @@ QOM_DECLARE_TYPE(PcMachine, pc_machine, PC_MACHINE)
 
 struct _PcMachine {
     Machine parent_instance;
-    bool acpi; /* ACPI tables are given to the guest */
+    bool acpi;              /* ACPI tables are given to the guest */
+    bool hpet, vmport, smm; /* must be off */
     /* Made by the board; not references. */
     IsaBus *isa;
     Piix3 *piix3;
