@@ -46,5 +46,6 @@ char *qmp_ringbuf_read(ChardevRegistry *registry, const RingbufReadArg *arg, GEr
     if (arg->has_format && arg->format == DATA_FORMAT_BASE64) {
         return g_base64_encode(bytes->data, bytes->len);
     }
-    return g_utf8_make_valid((const char *)bytes->data, bytes->len);
+    /* An empty array has no data. */
+    return g_utf8_make_valid(bytes->data ? (const char *)bytes->data : "", bytes->len);
 }
