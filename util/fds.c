@@ -77,7 +77,7 @@ void fd_store_free(FdStore *store)
 
 bool fd_store_add_named(FdStore *store, const char *name, int fd, GError **errp)
 {
-    g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
+    G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
 
     if (name[0] == '\0' || g_ascii_isdigit(name[0])) {
         close(fd);
@@ -99,7 +99,7 @@ static void set_not_found(FdStore *store, const char *name, GError **errp)
 
 int fd_store_take_named(FdStore *store, const char *name, GError **errp)
 {
-    g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
+    G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
     void *key, *value;
 
     if (!g_hash_table_steal_extended(store->named, name, &key, &value)) {
@@ -112,7 +112,7 @@ int fd_store_take_named(FdStore *store, const char *name, GError **errp)
 
 bool fd_store_close_named(FdStore *store, const char *name, GError **errp)
 {
-    g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
+    G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
 
     if (!g_hash_table_remove(store->named, name)) {
         set_not_found(store, name, errp);
@@ -179,7 +179,7 @@ static int64_t lowest_free_id(FdStore *store)
 bool fdset_add(FdStore *store, bool has_id, int64_t id, int fd, const char *opaque, int64_t *ret_id,
                GError **errp)
 {
-    g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
+    G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
     SetMember *member;
     FdSet *set;
     guint pos;
@@ -224,7 +224,7 @@ static bool remove_member(FdSet *set, int64_t fd)
 
 bool fdset_remove(FdStore *store, int64_t id, bool has_fd, int64_t fd, GError **errp)
 {
-    g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
+    G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
     FdSet *set = find_set(store, id, NULL);
 
     if (!set) {
@@ -270,7 +270,7 @@ static const char *access_name(int flags)
 
 int fdset_open(FdStore *store, const char *path, int flags, GError **errp)
 {
-    g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
+    G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
     FdSet *set = NULL;
     guint64 id;
 
@@ -318,7 +318,7 @@ int fd_store_open(FdStore *store, const char *path, int flags, mode_t mode, GErr
 
 void fdset_foreach(FdStore *store, FdSetFunc fn, void *user)
 {
-    g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
+    G_GNUC_UNUSED g_autoptr(GMutexLocker) locker = g_mutex_locker_new(&store->lock);
 
     for (guint i = 0; i < store->sets->len; i++) {
         FdSet *set = store->sets->pdata[i];
