@@ -31,7 +31,10 @@ def _figure(name, samples, above, below, floor=None, note=''):
 
 def scan_full(mib):
     def measure(context):
-        return _figure(f'scan_full_{mib}m', times(context.work, mib, 'tenth', 'kpageflags', 'auto'), 'kpageflags', 'auto')
+        samples = times(context.work, mib, 'tenth', 'kpageflags', 'auto')
+        return _figure(f'scan_full_{mib}m', samples, 'kpageflags', 'auto',
+                       note='where the page structures are out of the cache, auto waits for them in the kernel '
+                            '(vm_normal_page), as the bare loop of scan_vs_floor does')
     return measure
 
 
