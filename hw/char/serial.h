@@ -23,7 +23,7 @@ typedef struct SerialFifo {
 /* One UART. Used under the big lock only. */
 typedef struct SerialState {
     bool wait_for_state; /* receives nothing before the state that comes in is loaded */
-    Chardev *chr; /* NULL: what is sent is dropped */
+    Chardev *chr;        /* NULL: what is sent is dropped */
     IrqLine irq;
     uint16_t divider;
     uint8_t ier, lcr, mcr, lsr, msr, scr, fcr;

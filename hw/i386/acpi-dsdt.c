@@ -165,7 +165,7 @@ static void build_rtc(Aml *a)
 
     aml_begin_device(a, "RTC");
     name_eisa(a, "_HID", "PNP0B00");
-    aml_res_io(res, 0x70, 8);
+    aml_res_io(res, 0x70, 2);
     aml_res_irq(res, 8);
     name_resources(a, "_CRS", res);
     aml_end(a);
