@@ -23,6 +23,8 @@ QOM_DEFINE_ABSTRACT_TYPE(Chardev, chardev, "chardev", TYPE_OBJECT)
 /* Bytes read at a time, and written at a time to a descriptor that may block. */
 #define READ_CHUNK 4096
 #define BLOCKING_WRITE_CHUNK 512
+/* How long closing waits for the other side to take what is queued. */
+#define LAST_WORDS_MS 200
 
 /* ---- Sources; lock is held ---- */
 
@@ -173,8 +175,7 @@ static bool open_now(Chardev *chr)
     return chr->open || (klass->try_open && klass->try_open(chr));
 }
 
-/* limit: bytes that may be in the queue afterwards. */
-static size_t write_limited(Chardev *chr, const void *data, size_t len, size_t limit)
+size_t chardev_write(Chardev *chr, const void *data, size_t len)
 {
     size_t done, take, queued;
 
@@ -186,7 +187,7 @@ static size_t write_limited(Chardev *chr, const void *data, size_t len, size_t l
     }
     queued = queue_len(chr);
     done = queued ? 0 : send_some(chr, data, len);
-    take = MIN(len - done, limit > queued ? limit - queued : 0);
+    take = MIN(len - done, CHARDEV_QUEUE_LIMIT - queued);
     if (take > 0) {
         g_byte_array_append(chr->queue, (const uint8_t *)data + done, take);
         if (!chr->out_source) {
@@ -197,16 +198,6 @@ static size_t write_limited(Chardev *chr, const void *data, size_t len, size_t l
     chr->want_writable = chr->want_writable || done + take < len;
     g_mutex_unlock(&chr->lock);
     return done + take;
-}
-
-size_t chardev_write(Chardev *chr, const void *data, size_t len)
-{
-    return write_limited(chr, data, len, CHARDEV_QUEUE_LIMIT);
-}
-
-void chardev_write_all(Chardev *chr, const void *data, size_t len)
-{
-    write_limited(chr, data, len, SIZE_MAX);
 }
 
 size_t chardev_queued(Chardev *chr)
@@ -484,6 +475,7 @@ void chardev_close(Chardev *chr)
 {
     ChardevClass *klass = CHARDEV_GET_CLASS(chr);
 
+    chardev_flush(chr, LAST_WORDS_MS);
     if (klass->stop) {
         klass->stop(chr);
     }

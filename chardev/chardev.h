@@ -108,9 +108,6 @@ bool chardev_set_handlers(Chardev *chr, const ChardevHandlers *handlers, void *o
 #define CHARDEV_QUEUE_LIMIT (64 * 1024)
 size_t chardev_write(Chardev *chr, const void *data, size_t len);
 
-/* As chardev_write, without a limit: for a protocol that must not lose anything (QMP). */
-void chardev_write_all(Chardev *chr, const void *data, size_t len);
-
 /* Bytes queued and not yet taken by the other side. */
 size_t chardev_queued(Chardev *chr);
 

@@ -1,11 +1,13 @@
 /*
- * The file chardev: output goes into a file; there is no input.
+ * The file chardev: output goes into a file, or into a pipe that somebody has opened for us; there is
+ * no input.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "chardev/backend.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "util/io.h"
 
@@ -25,6 +27,7 @@ static bool file_start(Chardev *chr, const ChardevOptions *options, FdStore *fds
     ChardevFile *file = (ChardevFile *)chr;
     const ChardevFileOptions *opts = &options->u.file;
     bool append = opts->has_append && opts->append;
+    struct stat st;
 
     file->fd =
         fd_store_open(fds, opts->path,
@@ -33,6 +36,8 @@ static bool file_start(Chardev *chr, const ChardevOptions *options, FdStore *fds
         g_prefix_error(errp, "Chardev '%s': ", options->id);
         return false;
     }
+    /* A pipe from "/dev/fdset/N" is shared with whoever gave it to us, flags and all. */
+    chr->blocking_fds = fstat(file->fd, &st) == 0 && !S_ISREG(st.st_mode);
     chardev_peer_came(chr, -1, file->fd);
     return true;
 }

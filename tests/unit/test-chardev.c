@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include <fcntl.h>
+#include <glib-unix.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -34,10 +35,10 @@ static void test_file(Fixture *f, gconstpointer data)
     g_autofree char *content = NULL, *logged = NULL;
     Chardev *chr = make(f, "file,id=f,path=%s/out,logfile=%s/log");
 
-    chardev_write_all(chr, "one\n", 4);
+    chardev_write(chr, "one\n", 4);
     g_assert_true(chardev_remove(f->registry, "f", NULL));
     chr = make(f, "file,id=f,path=%s/out,append=on");
-    chardev_write_all(chr, "two\n", 4);
+    chardev_write(chr, "two\n", 4);
     g_assert_true(g_file_get_contents(path, &content, NULL, NULL));
     g_assert_cmpstr(content, ==, "one\ntwo\n");
     g_assert_true(g_file_get_contents(log, &logged, NULL, NULL));
@@ -53,7 +54,7 @@ static void test_pty(Fixture *f, gconstpointer data)
 
     g_assert_true(g_str_has_prefix(filename, "pty:/dev/pts/"));
     attach(f, chr);
-    chardev_write_all(chr, "lost", 4);
+    chardev_write(chr, "lost", 4);
     settle();
     g_assert_cmpint(f->front.opened, ==, 0);
     for (int i = 1; i <= 2; i++) {
@@ -62,7 +63,7 @@ static void test_pty(Fixture *f, gconstpointer data)
         g_assert_cmpint(tcgetattr(fd, &tty), ==, 0);
         g_assert_cmpint(tty.c_lflag & (ECHO | ICANON), ==, 0);
         /* Writing notices the reader at once, without the timer. */
-        chardev_write_all(chr, "login:", 6);
+        chardev_write(chr, "login:", 6);
         assert_reads(fd, "login:");
         WAIT_FOR(f->front.opened == i);
         g_assert_true(write_full(fd, "root\n", 5, NULL));
@@ -91,7 +92,7 @@ static void test_pipe(Fixture *f, gconstpointer data)
     out_fd = open(out, O_RDONLY | O_CLOEXEC);
     g_assert_true(write_full(in_fd, "in", 2, NULL));
     WAIT_FOR(f->front.got->len == 2);
-    chardev_write_all(chr, "out", 3);
+    chardev_write(chr, "out", 3);
     assert_reads(out_fd, "out");
     close(in_fd);
     close(out_fd);
@@ -104,17 +105,60 @@ static void test_ringbuf(Fixture *f, gconstpointer data)
     Chardev *chr = make(f, "ringbuf,id=r,size=8");
     GByteArray *bytes;
 
-    chardev_write_all(chr, "0123456789", 10);
+    chardev_write(chr, "0123456789", 10);
     bytes = chardev_ringbuf_take(chr, 3, NULL);
     g_assert_cmpmem(bytes->data, bytes->len, "234", 3);
     g_byte_array_unref(bytes);
-    chardev_write_all(chr, "ab", 2);
+    chardev_write(chr, "ab", 2);
     bytes = chardev_ringbuf_take(chr, 100, NULL);
     g_assert_cmpmem(bytes->data, bytes->len, "56789ab", 7);
     g_byte_array_unref(bytes);
     refuse(f, "ringbuf,id=q,size=100", "power of two");
     refuse(f, "ringbuf,id=q,size=0", "power of two");
     g_assert_null(chardev_ringbuf_take(make(f, "null,id=n"), 1, NULL));
+}
+
+typedef struct Reader {
+    int fd;
+    size_t got;
+} Reader;
+
+static void *read_to_end(void *data)
+{
+    Reader *reader = data;
+    char buf[4096];
+    ssize_t n;
+
+    while ((n = read(reader->fd, buf, sizeof(buf))) > 0) {
+        reader->got += n;
+    }
+    return NULL;
+}
+
+/* As libvirt's log daemon has it: the descriptor blocks, the chardev does not, and nothing is lost. */
+static void test_file_pipe(Fixture *f, gconstpointer data)
+{
+    g_autofree char *out = g_malloc0(1024 * 1024);
+    g_autoptr(GError) err = NULL;
+    Reader reader = { .got = 0 };
+    GThread *thread;
+    Chardev *chr;
+    size_t taken;
+    int fds[2];
+
+    g_assert_true(g_unix_open_pipe(fds, FD_CLOEXEC, &err));
+    g_assert_true(fdset_add(f->fds, true, 0, fds[1], NULL, NULL, &err));
+    chr = make(f, "file,id=log,path=/dev/fdset/0,append=on");
+    taken = chardev_write(chr, out, 1024 * 1024);
+    g_assert_cmpuint(taken, >, CHARDEV_QUEUE_LIMIT);
+    g_assert_cmpuint(taken, <, 1024 * 1024);
+    reader.fd = fds[0];
+    thread = g_thread_new("reader", read_to_end, &reader);
+    g_assert_true(chardev_remove(f->registry, "log", NULL));
+    g_assert_true(fdset_remove(f->fds, 0, false, 0, NULL));
+    g_thread_join(thread);
+    g_assert_cmpuint(reader.got, ==, taken);
+    close(fds[0]);
 }
 
 static void refuse_short(Fixture *f, const char *text, const char *part)
@@ -181,6 +225,7 @@ int main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     ADD("null", test_null);
     ADD("file", test_file);
+    ADD("file/pipe", test_file_pipe);
     ADD("pty", test_pty);
     ADD("pipe", test_pipe);
     ADD("ringbuf", test_ringbuf);
