@@ -105,7 +105,7 @@ def test_client_that_leaves_in_the_middle(machine):
     ('migrate-set-parameters', {'multifd-channels': 70000}, 'multifd-channels'),
     ('migrate-set-capabilities', {'capabilities': [{'capability': 'mapped', 'state': True}]}, 'mapped-ram'),
     ('migrate-set-capabilities', {'capabilities': {}}, 'capabilities'),
-    ('getfd', {'fdname': 'x'}, 'fd'), ('closefd', {'fdname': 'x'}, 'x'), ('remove-fd', {'fdset-id': 3}, '3'),
+    ('getfd', {'fdname': 'x'}, 'SCM_RIGHTS'), ('closefd', {'fdname': 'x'}, 'x'), ('remove-fd', {'fdset-id': 3}, '3'),
     ('qom-get', {'path': '/machine', 'property': 'nonsense'}, 'nonsense'),
     ('qom-get', {'path': '/nowhere', 'property': 'type'}, '/nowhere'),
     ('device-list-properties', {'typename': 'nonsense'}, 'nonsense'),

@@ -9,6 +9,8 @@
 #define APIC_SPURIOUS 0xf0
 #define APIC_ICR_LOW 0x300
 #define APIC_LVT_TIMER 0x320
+#define APIC_LVT_LINT1 0x360
+#define LVT_NMI 0x400
 #define APIC_TIMER_INITIAL 0x380
 #define APIC_TIMER_DIVIDE 0x3e0
 #define ICR_ALL_BUT_SELF 0xc0000u
@@ -45,6 +47,7 @@ static void ioapic_write(uint32_t index, uint32_t value)
 static void apic_enable(void)
 {
     *apic(APIC_SPURIOUS) = 0x100 | VECTOR_SPURIOUS;
+    *apic(APIC_LVT_LINT1) = LVT_NMI;
 }
 
 static uint16_t fw_cfg_cpu_count(void)

@@ -203,7 +203,7 @@ class Vm:
         if self.want_serial:
             self._listeners.append(_listener(self.folder / 'serial'))
             arguments += ['-chardev', f'socket,id=ser0,fd={self._listeners[-1].fileno()},server=on,wait=on',
-                          '-device', 'isa-serial,chardev=ser0']
+                          '-serial', 'chardev:ser0']
         return arguments
 
     def _prepare_child(self):
