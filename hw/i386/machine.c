@@ -51,15 +51,16 @@ static bool check_absent_parts(const PcMachine *pc, GError **errp)
 }
 
 /*
- * Everything but the window of the VGA frame buffer is RAM. 768 KiB to 1 MiB are a range of their own, which host
- * bridges can close in parts (hw/pci/pam.h), so that the rest never changes under a running guest.
+ * All of it is RAM, the window of the VGA frame buffer too while there is no such device: one memory slot less, and the
+ * memory map does not offer it to the guest. 768 KiB to 1 MiB are a range of their own, which host bridges can close in
+ * parts (hw/pci/pam.h), so that the rest never changes under a running guest.
  */
 static bool lay_out_ram(Machine *m, GError **errp)
 {
     const struct {
         uint64_t base, offset, size;
     } parts[] = {
-        { 0, 0, PC_VGA_BASE },
+        { 0, 0, PAM_BASE },
         { PAM_BASE, PAM_BASE, PAM_SIZE },
         { 1 * MiB, 1 * MiB, m->below_4g - 1 * MiB },
         { PC_HOLE_4G, m->below_4g, m->above_4g },
