@@ -31,7 +31,7 @@ class Skipped(BenchError):
 
 @dataclasses.dataclass
 class Figure:
-    """One line of the report. demand: the value to reach, `at_most` tells in which direction; parts: medians and spread."""
+    """One line of the report. parts: medians and spread of what the ratio is made of; floor: what the bare program does."""
     name: str
     ratio: float
     unit: str
