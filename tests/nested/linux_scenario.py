@@ -6,6 +6,7 @@
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
+import hashlib
 import sys
 import tempfile
 import time
@@ -38,6 +39,14 @@ def check_mode(guest, mode):
     assert modes == {mode}, f'{mode}: query-ram-restore says {info}'
 
 
+def check_serial(guest):
+    """Some 30 kB come through the serial port, and a long line goes in, without a wrong byte."""
+    digest = guest.run('dmesg >/tmp/log; sha256sum </tmp/log').split()[0]
+    assert hashlib.sha256(guest.run('cat /tmp/log').encode()).hexdigest() == digest, 'the console loses bytes'
+    word = 'x' * 3000
+    assert guest.run(f'echo {word}') == word + '\n', 'the console loses input'
+
+
 def step(name, start):
     print(f'{name}: {time.monotonic() - start:.1f} s', flush=True)
 
@@ -53,6 +62,7 @@ def scenario(args, folder):
         guest.boot()
         step('boot', start)
         assert int(guest.run('nproc')) == args.cpus
+        check_serial(guest)
         before = {'count': guest.count(), 'sum': guest.blob_sum(), 'uptime': guest.uptime(),
                   'forks': guest.forks_seen(), 'complaints': guest.complaints()}
         start = time.monotonic()
