@@ -180,10 +180,10 @@ static RestoreBlock *layer_block(const RestoreLayer *layer, const RamBlock *bloc
     return NULL;
 }
 
-static void report_block(const RestoreRequest *request, const RestoreBlock *rb, const char *reason)
+/* reason: NULL = the block is mapped copy-on-write. */
+static void report_use(RamBlock *block, const char *reason)
 {
-    const RestoreLayer *tip = &request->layers[request->n_layers - 1];
-    RamRestoreReport *report = &rb->block->report;
+    RamRestoreReport *report = &block->report;
 
     g_clear_pointer(&report->reason, g_free);
     g_clear_pointer(&report->file, g_free);
@@ -191,15 +191,31 @@ static void report_block(const RestoreRequest *request, const RestoreBlock *rb, 
     report->detached = false;
     report->used = reason ? RAM_RESTORE_USED_COPY : RAM_RESTORE_USED_COPY_ON_WRITE;
     report->reason = g_strdup(reason);
-    report->file = g_strdup(ram_base_path(tip->base));
-    report->file_offset = rb->pages_offset;
+    report->file_offset = 0;
     report->increment_possible = reason == NULL;
     if (reason) {
         report->increment_obstacle =
             g_strdup_printf("RAM block '%s' was copied when the VM was restored (%s), so the pages "
                             "written since are "
                             "not known; save with ram-save-mode=full",
-                            rb->block->name, reason);
+                            block->name, reason);
+    }
+}
+
+static void report_block(const RestoreRequest *request, const RestoreBlock *rb, const char *reason)
+{
+    const RestoreLayer *tip = &request->layers[request->n_layers - 1];
+    RamRestoreReport *report = &rb->block->report;
+
+    report_use(rb->block, reason);
+    report->file = g_strdup(ram_base_path(tip->base));
+    report->file_offset = rb->pages_offset;
+}
+
+void restore_report_copied(RamList *list, const char *reason)
+{
+    for (unsigned i = 0; i < ram_list_count(list); i++) {
+        report_use(ram_list_get(list, i), reason);
     }
 }
 

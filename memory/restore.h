@@ -73,6 +73,9 @@ typedef struct RestoreRequest {
 bool restore_ram(RamList *list, const RestoreRequest *request, const MemoryControl *control,
                  GError **errp);
 
+/* All blocks were filled by other means, for that reason; for the report. */
+void restore_report_copied(RamList *list, const char *reason);
+
 /* What query-ram-restore says of a block; counted now. Pages are of 4 KiB. */
 typedef struct RestoreBlockInfo {
     const RamRestoreReport *report;

@@ -1,5 +1,5 @@
 /*
- * Sockets of migrations: connecting, and accepting one peer.
+ * Sockets of migrations: connecting, listening, and accepting one peer.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -144,14 +144,19 @@ int socket_connect_tcp(const char *host, const char *port, const int *cancelled,
     return g_steal_fd(&fd);
 }
 
-static int accept_one(int listener, const char *name, const int *cancelled, GError **errp)
+static bool listen_on(int fd, const char *name, GError **errp)
+{
+    if (listen(fd, 1) < 0) {
+        error_set_errno(errp, errno, "cannot listen on '%s'", name);
+        return false;
+    }
+    return true;
+}
+
+int socket_accept(int listener, const char *name, const int *cancelled, GError **errp)
 {
     int fd;
 
-    if (listen(listener, 1) < 0) {
-        error_set_errno(errp, errno, "cannot listen on '%s'", name);
-        return -1;
-    }
     do {
         if (!wait_for(listener, POLLIN, cancelled, errp)) {
             return -1;
@@ -164,8 +169,7 @@ static int accept_one(int listener, const char *name, const int *cancelled, GErr
     return fd;
 }
 
-/* A socket that was left behind; never a file of another kind. */
-static void remove_socket(const char *path)
+void socket_remove_unix(const char *path)
 {
     struct stat st;
 
@@ -174,11 +178,10 @@ static void remove_socket(const char *path)
     }
 }
 
-int socket_accept_unix(const char *path, const int *cancelled, GError **errp)
+int socket_listen_unix(const char *path, GError **errp)
 {
     struct sockaddr_un addr;
     g_auto(FdHandle) listener = -1;
-    int fd;
 
     if (!unix_address(path, &addr, errp)) {
         return -1;
@@ -187,14 +190,12 @@ int socket_accept_unix(const char *path, const int *cancelled, GError **errp)
     if (listener < 0) {
         return -1;
     }
-    remove_socket(path);
+    socket_remove_unix(path);
     if (bind(listener, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
         error_set_errno(errp, errno, "cannot listen on '%s'", path);
         return -1;
     }
-    fd = accept_one(listener, path, cancelled, errp);
-    remove_socket(path);
-    return fd;
+    return listen_on(listener, path, errp) ? g_steal_fd(&listener) : -1;
 }
 
 static int bind_tcp(const char *host, const char *port, GError **errp)
@@ -218,9 +219,12 @@ static int bind_tcp(const char *host, const char *port, GError **errp)
     return g_steal_fd(&fd);
 }
 
-int socket_accept_tcp(const char *host, const char *port, const int *cancelled, GError **errp)
+int socket_listen_tcp(const char *host, const char *port, GError **errp)
 {
     g_auto(FdHandle) listener = bind_tcp(host, port, errp);
 
-    return listener < 0 ? -1 : accept_one(listener, *host ? host : port, cancelled, errp);
+    if (listener < 0 || !listen_on(listener, *host ? host : port, errp)) {
+        return -1;
+    }
+    return g_steal_fd(&listener);
 }

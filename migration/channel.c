@@ -213,16 +213,28 @@ StreamChannel *stream_channel_open_output(const MigrationAddress *address, const
     return fd < 0 ? NULL : stream_channel_new(fd);
 }
 
-StreamChannel *stream_channel_open_input(const MigrationAddress *address, const int *cancelled,
-                                         GError **errp)
+int stream_channel_listen(const MigrationAddress *address, GError **errp)
+{
+    return address->kind == CHANNEL_UNIX ? socket_listen_unix(address->name, errp)
+                                         : socket_listen_tcp(address->name, address->port, errp);
+}
+
+void stream_channel_unlisten(const MigrationAddress *address, int *listener)
+{
+    if (*listener >= 0 && address->kind == CHANNEL_UNIX) {
+        socket_remove_unix(address->name);
+    }
+    close_fd(listener);
+}
+
+StreamChannel *stream_channel_open_input(const MigrationAddress *address, int listener,
+                                         const int *cancelled, GError **errp)
 {
     int fd;
 
     if (address->kind == CHANNEL_EXEC) {
         return open_exec(address->name, 0, errp);
     }
-    fd = address->kind == CHANNEL_UNIX
-             ? socket_accept_unix(address->name, cancelled, errp)
-             : socket_accept_tcp(address->name, address->port, cancelled, errp);
+    fd = socket_accept(listener, address->name, cancelled, errp);
     return fd < 0 ? NULL : stream_channel_new(fd);
 }

@@ -47,13 +47,21 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(StreamChannel, stream_channel_free)
 StreamChannel *stream_channel_new(int fd);
 
 /*
- * Connect, listen and accept, or start the command; `cancelled` (atomic) ends the wait. They block
- * and are called off the main loop.
+ * For unix: and tcp: the socket a peer can connect to from now on, owned by the caller; -1 on an
+ * error. Does not block.
+ */
+int stream_channel_listen(const MigrationAddress *address, GError **errp);
+/* Close it, if it is open, and remove its socket file. */
+void stream_channel_unlisten(const MigrationAddress *address, int *listener);
+
+/*
+ * Connect, accept (on `listener`, which stays open), or start the command; `cancelled` (atomic)
+ * ends the wait. They block and are called off the main loop.
  */
 StreamChannel *stream_channel_open_output(const MigrationAddress *address, const int *cancelled,
                                           GError **errp);
-StreamChannel *stream_channel_open_input(const MigrationAddress *address, const int *cancelled,
-                                         GError **errp);
+StreamChannel *stream_channel_open_input(const MigrationAddress *address, int listener,
+                                         const int *cancelled, GError **errp);
 
 /*
  * Close our end and wait for the command; one that failed is an error. Closing twice is allowed.

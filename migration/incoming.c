@@ -34,6 +34,7 @@ struct IncomingJob {
     int fd;         /* of a regular file, or -1 */
     char *path;     /* of fd, if known */
     uint64_t start; /* of the stream in fd */
+    int listener;   /* of unix: and tcp: until the peer is there, or -1 */
     StreamChannel *stream;
     int cancelled;
     uint8_t cpu_digest[MIGRATION_CPU_DIGEST_LEN];
@@ -49,6 +50,7 @@ struct IncomingJob {
 
 static void job_free(IncomingJob *job)
 {
+    stream_channel_unlisten(job->address, &job->listener);
     migration_address_free(job->address);
     migration_options_clear(&job->options);
     close_fd(&job->fd);
@@ -218,6 +220,7 @@ static bool load_stream(IncomingJob *job, GError **errp)
         return false;
     }
     ok = ram_pages_read(&r, errp) && check_cpu(job, &r.info, errp);
+    restore_report_copied(r.ram, "it came as a sequential stream, which cannot be mapped");
     /* A command that failed is the better reason for a stream that is cut off. */
     if (!stream_channel_close(job->stream, &close_error)) {
         if (ok) {
@@ -242,7 +245,9 @@ static bool load_any(IncomingJob *job, GError **errp)
     }
     if (job->fd < 0) {
         if (!job->stream) {
-            job->stream = stream_channel_open_input(job->address, &job->cancelled, errp);
+            job->stream =
+                stream_channel_open_input(job->address, job->listener, &job->cancelled, errp);
+            stream_channel_unlisten(job->address, &job->listener);
         }
         return job->stream && load_stream(job, errp);
     }
@@ -402,6 +407,11 @@ static bool open_source(IncomingJob *job, GError **errp)
     case CHANNEL_FD:
         fd = fd_store_get_param(fds, job->address->name, errp);
         return fd >= 0 && use_fd(job, fd, true, errp);
+    case CHANNEL_UNIX:
+    case CHANNEL_TCP:
+        /* Before the command is answered: a source may connect as soon as it was. */
+        job->listener = stream_channel_listen(job->address, errp);
+        return job->listener >= 0;
     default:
         return true;
     }
@@ -419,6 +429,7 @@ static IncomingJob *job_new(MigrationState *s, const char *uri, GError **errp)
     job->s = s;
     job->address = address;
     job->fd = -1;
+    job->listener = -1;
     migration_options_copy(&job->options, &s->options);
     if (!open_source(job, errp)) {
         job_free(job);

@@ -133,6 +133,16 @@ static bool write_stream(SaveJob *job, GError **errp)
     return ram_pages_write(&w, &job->state, errp) && stream_channel_close(job->stream, errp);
 }
 
+/* "file descriptor 12" alone says nothing to the user. */
+static bool write_target(SaveJob *job, GError **errp)
+{
+    if (!(job->target ? write_file : write_stream)(job, errp)) {
+        g_prefix_error(errp, "target '%s': ", job->address->name);
+        return false;
+    }
+    return true;
+}
+
 static bool connect_stream(SaveJob *job, GError **errp)
 {
     if (!job->target && !job->stream) {
@@ -158,7 +168,7 @@ static bool save_all(SaveJob *job, GError **errp)
     }
     job->control.total_bytes = job->plan.total;
     __atomic_store_n(&job->scanned, true, __ATOMIC_RELEASE);
-    return job->target ? write_file(job, errp) : write_stream(job, errp);
+    return write_target(job, errp);
 }
 
 static void save_thread(void *opaque)
