@@ -26,11 +26,6 @@ void json_add_uint(json_object *obj, const char *key, uint64_t value)
     json_object_object_add(obj, key, json_object_new_uint64(value));
 }
 
-void json_add_bool(json_object *obj, const char *key, bool value)
-{
-    json_object_object_add(obj, key, json_object_new_boolean(value));
-}
-
 const char *json_get_str(json_object *obj, const char *key)
 {
     json_object *member;

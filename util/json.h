@@ -22,7 +22,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(json_object, json_object_unref)
 void json_add_str(json_object *obj, const char *key, const char *str);
 void json_add_int(json_object *obj, const char *key, int64_t value);
 void json_add_uint(json_object *obj, const char *key, uint64_t value);
-void json_add_bool(json_object *obj, const char *key, bool value);
 
 /* The string member key, or NULL when it is absent or no string; owned by obj. */
 const char *json_get_str(json_object *obj, const char *key);

@@ -85,10 +85,3 @@ bool uuid_equal(const Uuid *a, const Uuid *b)
 {
     return memcmp(a, b, sizeof(*a)) == 0;
 }
-
-bool uuid_is_null(const Uuid *uuid)
-{
-    static const Uuid null_uuid;
-
-    return uuid_equal(uuid, &null_uuid);
-}

@@ -28,6 +28,5 @@ char *uuid_to_string(const Uuid *uuid);
 Uuid uuid_generate(void);
 
 bool uuid_equal(const Uuid *a, const Uuid *b);
-bool uuid_is_null(const Uuid *uuid);
 
 #endif
