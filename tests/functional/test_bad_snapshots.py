@@ -61,15 +61,33 @@ def test_bit_flipped_anywhere_outside_ram(machines, saved, folder, rng, long):
     assert snap('check', path).returncode == 0
 
 
-@pytest.mark.parametrize('options, word', [
-    ({'memory': '192M'}, 'pc.ram'), ({'memory': '128M'}, 'pc.ram'), ({'cpus': 2}, 'cpu'), ({'machine': 'none', 'memory': '160M', 'serial': False, 'kernel': ''}, 'machine')])
-def test_other_machine(machines, saved, options, word):
-    assert word in refused(machines, saved.path, saved, **options).lower()
+OTHER_CPU = ('the snapshot was made with another CPU (model, features or number) than this guest has; '
+             'start it with the same -cpu and -smp on such a host')
 
 
-def test_other_cpu(machines, saved):
-    text = refused(machines, saved.path, saved, cpu='host,-rdrand,-rdseed,-x2apic')
-    assert 'cpu' in text.lower()
+def other_memory(ours):
+    return f"the snapshot has a RAM block 'pc.ram' of 167772160 bytes; this machine has one of {ours} bytes; start it with the same -m"
+
+
+@pytest.mark.parametrize('incoming', ['at-start', 'later'])
+@pytest.mark.parametrize('mode', ['auto', 'copy'])
+@pytest.mark.parametrize('options, message', [
+    ({'memory': '192M'}, other_memory(192 << 20)), ({'memory': '128M'}, other_memory(128 << 20)),
+    ({'cpus': 2}, OTHER_CPU), ({'cpu': 'host,-rdrand,-rdseed,-x2apic'}, OTHER_CPU),
+    ({'machine': 'none', 'memory': '160M', 'serial': False, 'kernel': ''},
+     "the snapshot is of a machine 'pc-i440fx-8.2', this one is 'none'")], ids=['more', 'less', 'smp', 'cpu', 'machine'])
+def test_other_machine(machines, saved, options, message, mode, incoming):
+    args = ['-global', f'migration.ram-restore-mode={mode}']
+    if incoming == 'at-start':
+        assert message in refused(machines, saved.path, saved, args=args, **options)
+        return
+    machine = machines.start(incoming='defer', args=args, **{**saved.options, **options})
+    machine.set_capabilities(events=True)
+    machine.qmp.command('migrate-incoming', {'uri': f'file:{saved.path}', 'exit-on-error': False})
+    machine.qmp.event('MIGRATION', status='failed')
+    assert message in machine.qmp.command('query-migrate')['error-desc']
+    with pytest.raises(vmlib.QmpError):
+        machine.qmp.command('cont')
 
 
 def test_other_devices(machines, saved):
