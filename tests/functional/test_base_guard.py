@@ -40,8 +40,8 @@ def spoil(path, flags):
 @pytest.mark.parametrize('flags', [os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC])
 def test_rewritten_base(machines, saved, folder, clone, flags):
     thread = spoil(folder / 'base', flags)
-    event = clone.qmp.event('RAM_BASE_DETACHED', timeout=60)
-    thread.join(60)
+    event = clone.qmp.event('RAM_BASE_DETACHED', timeout=120)
+    thread.join(120)
     assert not thread.is_alive()
     assert event['data']['reason'] == 'lease-broken'
     assert_memory_is_right(clone, saved)
@@ -50,16 +50,16 @@ def test_rewritten_base(machines, saved, folder, clone, flags):
 def test_truncated_by_name(machines, saved, folder, clone):
     thread = threading.Thread(target=os.truncate, args=(folder / 'base', 0))
     thread.start()
-    clone.qmp.event('RAM_BASE_DETACHED', timeout=60)
-    thread.join(60)
+    clone.qmp.event('RAM_BASE_DETACHED', timeout=120)
+    thread.join(120)
     assert_memory_is_right(clone, saved)
 
 
 def test_rewritten_through_a_hard_link(machines, saved, folder, clone):
     os.link(folder / 'base', folder / 'link')
     thread = spoil(folder / 'link', os.O_WRONLY | os.O_TRUNC)
-    clone.qmp.event('RAM_BASE_DETACHED', timeout=60)
-    thread.join(60)
+    clone.qmp.event('RAM_BASE_DETACHED', timeout=120)
+    thread.join(120)
     assert_memory_is_right(clone, saved)
 
 
@@ -67,8 +67,8 @@ def test_several_clones_detach(machines, saved, folder, clone):
     others = [machines.restore(folder / 'base', 'copy-on-write', **saved.options) for _ in range(3)]
     thread = spoil(folder / 'base', os.O_WRONLY | os.O_TRUNC)
     for machine in [clone, *others]:
-        machine.qmp.event('RAM_BASE_DETACHED', timeout=60)
-    thread.join(60)
+        machine.qmp.event('RAM_BASE_DETACHED', timeout=120)
+    thread.join(120)
     assert_memory_is_right(clone, saved)
     for machine in others:
         assert machine.console.verify(saved.seed) == saved.pages
@@ -78,8 +78,8 @@ def test_detach_while_the_guest_writes(machines, saved, folder):
     machine = machines.restore(saved.copy(folder / 'base'), 'copy-on-write', **saved.options)
     machine.console.begin(f'churn {16 * MIB} {64 * MIB}')
     thread = spoil(folder / 'base', os.O_WRONLY | os.O_TRUNC)
-    machine.qmp.event('RAM_BASE_DETACHED', timeout=60)
-    thread.join(60)
+    machine.qmp.event('RAM_BASE_DETACHED', timeout=120)
+    thread.join(120)
     result = machine.console.end()
     assert result['wrong'] == 0 and result['rounds'] > 0
     machine.console.verify(saved.seed, 80 * MIB)
@@ -97,7 +97,7 @@ def test_impatient_writer_is_told_to_come_back(machines, saved, folder, clone):
     with pytest.raises(BlockingIOError) as failure:
         os.open(folder / 'base', os.O_WRONLY | os.O_NONBLOCK)
     assert failure.value.errno == errno.EAGAIN
-    clone.qmp.event('RAM_BASE_DETACHED', timeout=60)
+    clone.qmp.event('RAM_BASE_DETACHED', timeout=120)
     fd = os.open(folder / 'base', os.O_WRONLY | os.O_NONBLOCK)
     os.ftruncate(fd, 0)
     os.close(fd)
@@ -108,7 +108,7 @@ def test_reader_with_truncation_costs_the_guest_not_the_process(machines, saved,
     """O_RDONLY|O_TRUNC is not held up by a lease: pages are lost, and the VM stops and says so."""
     os.close(os.open(folder / 'base', os.O_RDONLY | os.O_TRUNC))
     clone.console.send(f'verify {saved.seed} 0 max')
-    event = clone.qmp.event('RAM_LOST', timeout=30)
+    event = clone.qmp.event('RAM_LOST', timeout=120)
     assert event['data']['block'] == 'pc.ram'
     failure = clone.qmp.event('MEMORY_FAILURE')['data']
     assert failure['recipient'] == 'hypervisor' and failure['action'] == 'fatal'
@@ -118,8 +118,8 @@ def test_reader_with_truncation_costs_the_guest_not_the_process(machines, saved,
 
 def test_increment_after_a_detach_into_memory_is_refused(machines, saved, folder, clone):
     thread = spoil(folder / 'base', os.O_WRONLY)
-    event = clone.qmp.event('RAM_BASE_DETACHED', timeout=60)
-    thread.join(60)
+    event = clone.qmp.event('RAM_BASE_DETACHED', timeout=120)
+    thread.join(120)
     if event['data']['incremental']:
         pytest.fail('ext4 has no reflink: the increment cannot go on')
     clone.qmp.command('stop')
@@ -137,8 +137,8 @@ def test_increment_after_a_detach_with_reflink_goes_on(machines, saved, xfs):
     saved.copy(xfs / 'kept')
     machine.console.command(f'write 80 {32 * MIB} {4 * MIB}')
     thread = spoil(xfs / 'base', os.O_WRONLY)
-    event = machine.qmp.event('RAM_BASE_DETACHED', timeout=60)
-    thread.join(60)
+    event = machine.qmp.event('RAM_BASE_DETACHED', timeout=120)
+    thread.join(120)
     assert event['data']['incremental'] is True
     assert_memory_is_right(machine, saved)
     machine.console.command(f'write 81 {64 * MIB} {4 * MIB}')
@@ -172,12 +172,12 @@ def test_without_memory_to_detach_the_vm_stops(machines, saved, folder):
         machine = machines.restore(base, 'copy-on-write', preexec=enter, **saved.options)
         assert machine.console.command('ping') == 'pong'
         thread = spoil(base, os.O_WRONLY)
-        machine.qmp.event('STOP', timeout=60)
+        machine.qmp.event('STOP', timeout=120)
         assert machine.qmp.command('query-status')['status'] == 'io-error'
         assert any(e['event'] in ('RAM_LOST', 'MEMORY_FAILURE') for e in machine.qmp.events)
         assert machine.process.poll() is None
         machines.end(machine)
-        thread.join(60)
+        thread.join(120)
     finally:
         subprocess.run(['rmdir', group], check=True)
 

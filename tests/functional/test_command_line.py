@@ -13,7 +13,7 @@ BASE = ['-no-user-config', '-nodefaults', '-display', 'none', '-S']
 
 def run(*arguments, stdin=subprocess.DEVNULL, env=None, preexec=None):
     return subprocess.run([str(vmlib.vmm_path()), *BASE, *arguments], stdin=stdin, capture_output=True, text=True,
-                          timeout=30, env=env, preexec_fn=preexec)
+                          timeout=120, env=env, preexec_fn=preexec)
 
 
 # Arguments, and words that the message must have: the culprit, and the nearest valid name or the remedy.
@@ -121,7 +121,7 @@ def qmp_words(*arguments, commands):
     """What a monitor on stdio answers to commands."""
     text = ''.join(json.dumps(c) + '\n' for c in [{'execute': 'qmp_capabilities'}, *commands, {'execute': 'quit'}])
     done = subprocess.run([str(vmlib.vmm_path()), *BASE, '-qmp', 'stdio', *arguments], input=text, capture_output=True,
-                          text=True, timeout=30)
+                          text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     replies = [json.loads(line) for line in done.stdout.splitlines()[2:]]
     return [reply for reply in replies if 'event' not in reply][:-1]
@@ -175,7 +175,7 @@ def test_inherited_descriptor_goes_into_its_set():
     text = '{"execute":"qmp_capabilities"}{"execute":"query-fdsets"}{"execute":"quit"}'
     done = subprocess.run([str(vmlib.vmm_path()), *BASE, '-machine', 'none', '-qmp', 'stdio',
                            '-add-fd', f'fd={read},set=3,opaque=a pipe'],
-                          input=text, capture_output=True, text=True, timeout=30, pass_fds=[read])
+                          input=text, capture_output=True, text=True, timeout=120, pass_fds=[read])
     os.close(read)
     os.close(write)
     sets = json.loads(done.stdout.splitlines()[2])['return']

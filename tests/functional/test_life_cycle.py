@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 
 import pytest
 import vm as vmlib
@@ -34,12 +35,15 @@ def test_stop_twice_and_cont_twice_are_harmless(machines):
 def test_stopped_time_is_not_seen(machines):
     """The guest's clock stands still while it is stopped."""
     machine = machines.boot()
-    before = machine.console.fields('kvmclock')['ns']
+    begin, before = time.monotonic_ns(), machine.console.fields('kvmclock')['ns']
     machine.qmp.command('stop')
+    stopped = time.monotonic_ns()
     with pytest.raises(TimeoutError):
         machine.console.read_line(timeout=1.5)
+    stopped = time.monotonic_ns() - stopped
     machine.cont()
-    assert machine.console.fields('kvmclock')['ns'] - before < 1_000_000_000
+    passed = machine.console.fields('kvmclock')['ns'] - before
+    assert passed < time.monotonic_ns() - begin - stopped + 100_000_000
 
 
 def test_start_stopped(machines):
@@ -91,7 +95,7 @@ def daemon_arguments(folder, listener):
 
 def test_daemon_is_ready_when_its_parent_ends(folder):
     """libvirt's probe: pid file complete and socket listening once the parent has exited with status 0."""
-    done = subprocess.run(daemon_arguments(folder, None), capture_output=True, text=True, timeout=30)
+    done = subprocess.run(daemon_arguments(folder, None), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     text = (folder / 'pid').read_text()
     assert text.endswith('\n')
@@ -110,7 +114,7 @@ def test_daemon_is_ready_when_its_parent_ends(folder):
 
 
 def test_daemon_that_cannot_start_says_so(folder):
-    done = subprocess.run([*daemon_arguments(folder, None), '-device', 'nonsense'], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([*daemon_arguments(folder, None), '-device', 'nonsense'], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert 'nonsense' in done.stderr
 
@@ -125,7 +129,7 @@ def test_monitor_by_name_accepts_again(machines, folder):
 def test_monitor_on_stdio():
     process = subprocess.Popen([vmlib.vmm_path(), '-machine', 'none', '-nodefaults', '-display', 'none', '-qmp', 'stdio', '-S'],
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    out, _ = process.communicate('{"execute":"qmp_capabilities"}{"execute":"query-name"}{"execute":"quit"}', timeout=30)
+    out, _ = process.communicate('{"execute":"qmp_capabilities"}{"execute":"query-name"}{"execute":"quit"}', timeout=120)
     lines = [json.loads(line) for line in out.splitlines()]
     assert 'QMP' in lines[0]
     assert lines[1:3] == [{'return': {}}, {'return': {}}]
@@ -165,7 +169,7 @@ def test_listening_socket_is_refused_twice(folder):
     holder = socket.socket(socket.AF_UNIX)
     holder.bind(str(path))
     done = subprocess.run([vmlib.vmm_path(), '-machine', 'none', '-nodefaults', '-display', 'none', '-S',
-                           '-chardev', 'null,id=a', '-chardev', 'null,id=a'], capture_output=True, text=True, timeout=30)
+                           '-chardev', 'null,id=a', '-chardev', 'null,id=a'], capture_output=True, text=True, timeout=120)
     holder.close()
     assert done.returncode == 1
     assert "'a'" in done.stderr

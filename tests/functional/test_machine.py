@@ -146,13 +146,15 @@ def test_acpi_tables(machines, cpus):
     assert b'_PRT' in tables['DSDT'] and b'_S5_' in tables['DSDT']
 
 
-def test_smbios_is_found(machines):
+def test_smbios_is_found(machines, folder):
     uuid = '00112233-4455-6677-8899-aabbccddeeff'
     machine = machines.boot(args=['-uuid', uuid])
-    area = dump(machine.console, 0xf0000, 0x10000)
+    machine.qmp.command('pmemsave', val=0xf0000, size=0x10000, filename=str(folder / 'area'))
+    area = (folder / 'area').read_bytes()
     at = area.find(b'_SM3_')
     at = at if at >= 0 else area.find(b'_SM_')
     assert at >= 0 and at % 16 == 0
+    assert dump(machine.console, 0xf0000 + at, 16) == area[at:at + 16]
     assert sum(area[at:at + area[at + (6 if area[at + 3] == ord('3') else 5)]]) % 256 == 0
     assert machine.qmp.command('query-uuid') == {'UUID': uuid}
 

@@ -11,7 +11,7 @@ ARGUMENTS = ['-nodefaults', '-display', 'none', '-machine', 'pc', '-accel', 'kvm
 
 
 def failure_of(prefix, *arguments, **options):
-    done = subprocess.run([*prefix, vmlib.vmm_path(), *ARGUMENTS, *arguments], capture_output=True, text=True, timeout=30, **options)
+    done = subprocess.run([*prefix, vmlib.vmm_path(), *ARGUMENTS, *arguments], capture_output=True, text=True, timeout=120, **options)
     assert done.returncode == 1, done.stderr
     return done.stderr
 

@@ -13,7 +13,7 @@ def machine(machines):
     return machines.start(args=['-S'], memory='128M')
 
 
-def raw(machine, data, timeout=10):
+def raw(machine, data, timeout=120):
     machine.qmp.send_raw(data)
     return machine.qmp.reply(timeout)
 
@@ -51,7 +51,7 @@ def test_id_is_given_back(machine, identity):
 def test_commands_before_negotiation_are_refused(machine):
     machine.qmp.close()
     sock = machine.connect('qmp')
-    sock.settimeout(10)
+    sock.settimeout(120)
     file = sock.makefile('rwb')
     assert b'QMP' in file.readline()
     file.write(b'{"execute":"query-status"}\n')

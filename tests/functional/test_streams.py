@@ -2,6 +2,7 @@
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 import os
+import socket
 
 import pytest
 import vm as vmlib
@@ -25,10 +26,16 @@ def test_exec(machines, folder):
     assert_restored(machines, f'exec:cat {folder}/s', 7, machine.pages)
 
 
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(('127.0.0.1', 0))
+        return sock.getsockname()[1]
+
+
 @pytest.mark.parametrize('kind', ['unix', 'tcp'])
 def test_socket_between_two_processes(machines, folder, kind):
     source = machines.filled(memory='160M')
-    address = f'unix:{folder}/socket' if kind == 'unix' else f'tcp:127.0.0.1:{20000 + os.getpid() % 20000}'
+    address = f'unix:{folder}/socket' if kind == 'unix' else f'tcp:127.0.0.1:{free_port()}'
     target = machines.start(incoming='defer', memory='160M')
     target.set_capabilities(events=True)
     target.qmp.command('migrate-incoming', uri=address)

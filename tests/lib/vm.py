@@ -161,7 +161,7 @@ class Vm:
     """One VMM process. close() ends it; as a context manager that happens by itself."""
 
     def __init__(self, memory='256M', cpus=1, kernel=None, append='', args=(), machine='pc', cpu='host', incoming=None,
-                 binary=None, env=None, timeout=30, stdout=None, pass_fds=(), wrapper=(), folder=None, start=True,
+                 binary=None, env=None, timeout=120, stdout=None, pass_fds=(), wrapper=(), folder=None, start=True,
                  qmp=True, serial=True, preexec=None):
         self.timeout = timeout
         self.folder = Path(tempfile.mkdtemp(prefix='cowbird-vm-', dir=folder))
