@@ -28,7 +28,7 @@
 
 #define ANSWER "/tmp/hold.answer" /* a named pipe */
 #define PID "/tmp/hold.pid"
-#define ROUNDS 64
+#define ROUNDS 128
 #define WORDS_PER_MIB (1048576 / sizeof(uint64_t))
 
 static uint64_t word(uint64_t seed, uint64_t i)

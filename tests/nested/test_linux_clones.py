@@ -81,7 +81,7 @@ class Clones:
 def check_clones(clones, saved):
     # The process that was saved finds its memory, before and after others have worked.
     assert clones.run('memwork ask') == ['hold ok'] * CLONES
-    assert clones.run('memwork work 2 2 {n}1') == ['memwork: 2 processes, 0 failed'] * CLONES
+    assert clones.run('memwork work 2 1 {n}1') == ['memwork: 2 processes, 0 failed'] * CLONES
     assert clones.run('memwork ask') == ['hold ok'] * CLONES
     # Each writes a file of its own and finds that one.
     clones.run('echo clone {n} >/tmp/mine')
@@ -119,5 +119,5 @@ def test_eager_restore_goes_on(linux, saved, tmp_path):
         assert guest.blob_sum() == saved['sum']
         assert guest.count() >= saved['count']
         assert guest.uptime() >= saved['uptime']
-        assert guest.run('memwork work 2 2 5').strip() == 'memwork: 2 processes, 0 failed'
+        assert guest.run('memwork work 2 1 5').strip() == 'memwork: 2 processes, 0 failed'
         guest.quit()
