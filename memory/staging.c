@@ -25,7 +25,13 @@ struct Staging {
     uint8_t *area; /* place of block offset 0 */
     uint64_t area_size;
     bool anonymous;
+    GArray *moved; /* of Span: parts of the area that are not ours any more */
 };
+
+/* Bytes of the area. */
+typedef struct Span {
+    uint64_t start, end;
+} Span;
 
 int clone_set_fd(const CloneSet *set, const RamBase *base)
 {
@@ -89,6 +95,7 @@ Staging *staging_new(RamBlock *block, const CloneSet *set, GError **errp)
 
     staging->block = block;
     staging->anonymous = set->fds == NULL;
+    staging->moved = g_array_new(FALSE, FALSE, sizeof(Span));
     staging->area_size = block->size + RAM_CHUNK_SIZE;
     staging->area = ram_reserve_address_space(staging->area_size, RAM_CHUNK_SIZE, errp);
     if (!staging->area ||
@@ -99,11 +106,36 @@ Staging *staging_new(RamBlock *block, const CloneSet *set, GError **errp)
     return staging;
 }
 
+static gint compare_spans(gconstpointer a, gconstpointer b)
+{
+    const Span *x = a, *y = b;
+
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Where something was moved away the kernel may long have put another mapping: a thread's stack, say. */
+static void unmap_rest(Staging *staging)
+{
+    uint64_t pos = 0;
+
+    g_array_sort(staging->moved, compare_spans);
+    for (guint i = 0; i <= staging->moved->len; i++) {
+        const Span end = { staging->area_size, staging->area_size };
+        const Span *next = i < staging->moved->len ? &g_array_index(staging->moved, Span, i) : &end;
+
+        if (next->start > pos) {
+            munmap(staging->area + pos, next->start - pos);
+        }
+        pos = next->end;
+    }
+}
+
 void staging_free(Staging *staging)
 {
     if (staging->area) {
-        munmap(staging->area, staging->area_size);
+        unmap_rest(staging);
     }
+    g_array_unref(staging->moved);
     g_free(staging);
 }
 
@@ -297,6 +329,7 @@ static bool copy_range(const PageRange *range, void *opaque)
 
 static bool move_range(Staging *staging, uint64_t start, uint64_t length, GError **errp)
 {
+    const Span span = { start, start + length };
     RamBlock *block = staging->block;
 
     if (mremap(staging->area + start, length, length, MREMAP_MAYMOVE | MREMAP_FIXED,
@@ -307,6 +340,7 @@ static bool move_range(Staging *staging, uint64_t start, uint64_t length, GError
                         block->name, length, start);
         return false;
     }
+    g_array_append_val(staging->moved, span);
     return true;
 }
 
