@@ -168,3 +168,25 @@ def test_base_in_huge_pages(machines, bases, folder, memory):
         files, _ = clone.save_with_each(folder)
         assert_restored(machines, base, clone, files)
         machines.finish()
+
+
+@each_layout
+def test_chain_of_three(machines, bases, folder, memory):
+    """Each increment is saved by a clone of the one before, with another scanner."""
+    base = bases(memory)
+    path, expected = base.path, []
+    for number, scanner in enumerate(SCANNERS):
+        args = ['-global', f'migration.ram-scan={scanner}']
+        machine = machines.restore(path, 'copy-on-write', args=args, **base.options)
+        for start, length in base.places:
+            machine.console.command(f'write {number + 90} {start + number * MIB} {4 * MIB} {number + 1}')
+            machine.console.command(f'zero {start + (number + 3) * MIB} {2 * MIB} {number + 2}')
+        expected.append(hashes_of(machine, base))
+        path = folder / f'increment-{number}'
+        assert machine.save_increment(path)['ram']['scan-path'] == scanner
+        machines.end(machine)
+    for mode in ('copy-on-write', 'copy'):
+        for number in range(len(SCANNERS)):
+            again = machines.restore(folder / f'increment-{number}', mode, **base.options)
+            assert hashes_of(again, base) == expected[number]
+            machines.end(again)
