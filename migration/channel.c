@@ -18,8 +18,6 @@
 #include "util/io.h"
 #include "util/units.h"
 
-extern char **environ;
-
 void migration_address_free(MigrationAddress *address)
 {
     if (address) {

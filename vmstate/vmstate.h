@@ -95,7 +95,7 @@ extern const VMStateInfo vmstate_info_buffer;        /* bytes as they are */
 extern const VMStateInfo vmstate_info_unused_buffer; /* zeros out, skipped in */
 
 /* Offsets that fail to compile when the member is not of the type. */
-#define VMSTATE_TYPE_CHECK(a, b) (0 * sizeof((a *)0 - (b *)0))
+#define VMSTATE_TYPE_CHECK(a, b) (0 * sizeof(char[__builtin_types_compatible_p(a, b) ? 1 : -1]))
 #define VMSTATE_OFFSET(state, field, type) \
     (offsetof(state, field) + VMSTATE_TYPE_CHECK(type, __typeof__(((state *)0)->field)))
 #define VMSTATE_OFFSET_ELEMENT(state, field, type) \
