@@ -143,3 +143,30 @@ def test_read_only_target(machines, folder):
     except vmlib.QmpError:
         pass
     assert machine.console.command('ping') == 'pong'
+
+
+@pytest.mark.parametrize('incoming', ['at-start', 'later'])
+def test_socket_that_nobody_comes_to(machines, folder, incoming):
+    """It is there when the command is answered, and goes with the process."""
+    path = folder / 'socket'
+    machine = machines.start(incoming=f'unix:{path}' if incoming == 'at-start' else 'defer', memory='128M')
+    if incoming == 'later':
+        machine.qmp.command('migrate-incoming', uri=f'unix:{path}')
+    assert path.is_socket()
+    assert machine.qmp.command('query-status')['status'] == 'inmigrate'
+    assert machine.quit() == 0
+    assert not path.exists()
+
+
+def test_port_in_use(machines):
+    with socket.socket() as sock:
+        sock.bind(('127.0.0.1', 0))
+        sock.listen()
+        uri = f'tcp:127.0.0.1:{sock.getsockname()[1]}'
+        with pytest.raises(vmlib.VmFailed, match='in use') as failure:
+            vmlib.wait_restored(machines.start(incoming=uri, memory='128M'))
+        assert failure.value.status == 1
+        machine = machines.start(incoming='defer', memory='128M')
+        with pytest.raises(vmlib.QmpError, match='in use'):
+            machine.qmp.command('migrate-incoming', uri=uri)
+        assert machine.qmp.command('query-status')['status'] == 'inmigrate'
