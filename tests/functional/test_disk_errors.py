@@ -177,3 +177,29 @@ def test_read_error_while_restoring(machines, saved, calls, after):
         machines.restore(path, 'copy', env=calls.env, **saved.options)
     assert failure.value.status == 1
     assert 'Input/output error' in failure.value.stderr and str(path) in failure.value.stderr
+
+
+@pytest.mark.parametrize('old', [False, True], ids=['new-file', 'old-file'])
+def test_flatten_with_errors(machines, saved, folder, calls, rng, long, old):
+    clone = machines.restore(saved.path, **saved.options)
+    clone.console.command(f'write 60 {32 << 20} {32 << 20} 2')
+    clone.save_increment(folder / 'increment')
+    target = calls.folder / 'flat'
+    command = [vmlib.snap_path(), 'flatten', '-q', folder / 'increment', '-o', target]
+    environment = {**os.environ, **calls.env}
+    calls.count('any')
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    total = calls.seen
+    for _ in range(20 if long else 4):
+        target.unlink(missing_ok=True)
+        if old:
+            target.write_bytes(b'not to be lost')
+        error = rng.choice([errno.EIO, errno.ENOSPC])
+        calls.arm('any', rng.randrange(total), error, once=rng.random() < 0.5)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if done.returncode == 0:
+            assert subprocess.run([vmlib.snap_path(), 'compare', '-q', folder / 'increment', target]).returncode == 0
+        else:
+            assert done.returncode == 1 and os.strerror(error) in done.stderr, done.stderr
+            assert os.listdir(calls.folder) == (['flat'] if old else [])
+            assert not old or target.read_bytes() == b'not to be lost'
