@@ -178,7 +178,7 @@ static char *next_subsection(ByteReader *in, const VMStateDescription *vmsd)
         !byte_reader_get_counted_string(&peek, &name, NULL)) {
         return NULL;
     }
-    if (strncmp(name, vmsd->name, prefix) || name[prefix] != '/') {
+    if (strncmp(name, vmsd->name, prefix) != 0 || name[prefix] != '/') {
         return NULL;
     }
     *in = peek;

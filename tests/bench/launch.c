@@ -32,8 +32,6 @@
 #define TICK_FD 9
 #define COUNT_MAX 256
 
-extern char **environ;
-
 typedef struct Options {
     unsigned count;
     const char *input;

@@ -161,7 +161,7 @@ static void test_fw_cfg(void)
     fw_cfg_add_u16(b->m->fw_cfg, FW_CFG_NB_CPUS, 0x1234);
     board_out(b, 0x510, FW_CFG_SIGNATURE, 2);
     for (const char *p = "QEMU"; *p; p++) {
-        g_assert_cmpint(board_in(b, 0x511, 1), ==, *p);
+        g_assert_cmpuint(board_in(b, 0x511, 1), ==, (unsigned char)*p);
     }
     g_assert_cmpint(board_in(b, 0x511, 1), ==, 0); /* behind the end */
     g_assert_cmphex(board_in(b, 0x514, 4), ==, 0x554d4551);

@@ -90,7 +90,7 @@ static void test_receive_fifo(void)
     g_assert_cmpint(b->levels[IRQ], ==, 1);
     for (const char *p = "abcd"; *p; p++) {
         g_assert_cmphex(board_in(b, COM1 + 5, 1) & 1, ==, 1);
-        g_assert_cmpint(board_in(b, COM1, 1), ==, *p);
+        g_assert_cmpuint(board_in(b, COM1, 1), ==, (unsigned char)*p);
     }
     g_assert_cmphex(board_in(b, COM1 + 5, 1) & 1, ==, 0);
     g_assert_cmpint(b->levels[IRQ], ==, 0);
@@ -146,7 +146,7 @@ static void test_state(void)
     g_assert_cmpint(b->levels[IRQ], ==, 1);
     g_assert_cmphex(board_in(b, COM1 + 7, 1), ==, 0x77);
     for (const char *p = "in flight"; *p; p++) {
-        g_assert_cmpint(board_in(b, COM1, 1), ==, *p);
+        g_assert_cmpuint(board_in(b, COM1, 1), ==, (unsigned char)*p);
     }
     board_free(a);
     board_free(b);

@@ -225,20 +225,20 @@ static void test_iasl(void)
 
 /* ---- the loader ---- */
 
-/* What firmware does with the script, for blobs at these places; it ends as acpi_tables_link does. */
-static void test_loader(void)
+static void read_fw_cfg(Board *b, uint8_t *to, unsigned size)
 {
-    static const char *const names[] = { ACPI_FILE_RSDP, ACPI_FILE_TABLES, ACPI_FILE_VMGENID };
-    const uint64_t address[ACPI_BLOBS] = { 0xf0000, 0x100000, 0x200000 };
-    Board *b = board_new(64 * MiB, NULL);
-    g_autoptr(AcpiTables) raw = make_tables(2), linked = make_tables(2);
-    g_autoptr(GError) err = NULL;
-    uint32_t count, size = 0;
+    for (unsigned n = 0; n < size; n++) {
+        to[n] = (uint8_t)board_in(b, 0x511, 1);
+    }
+}
+
+/* Select the loader's script in the directory; returns its size. */
+static uint32_t select_loader_script(Board *b)
+{
+    uint32_t count = 0, size = 0;
     uint16_t key = 0;
 
-    g_assert_true(acpi_loader_add_files(b->m->fw_cfg, raw, NULL, NULL, &err));
     board_out(b, 0x510, 0x19, 2);
-    count = 0;
     for (int i = 0; i < 4; i++) {
         count = count << 8 | board_in(b, 0x511, 1);
     }
@@ -246,9 +246,7 @@ static void test_loader(void)
     for (uint32_t i = 0; i < count; i++) {
         uint8_t entry[64];
 
-        for (unsigned n = 0; n < sizeof(entry); n++) {
-            entry[n] = (uint8_t)board_in(b, 0x511, 1);
-        }
+        read_fw_cfg(b, entry, sizeof(entry));
         if (strcmp((char *)entry + 8, ACPI_FILE_LOADER) == 0) {
             size = GUINT32_SWAP_LE_BE(get_le32(entry));
             key = GUINT16_SWAP_LE_BE(get_le16(entry + 4));
@@ -257,32 +255,51 @@ static void test_loader(void)
     g_assert_cmpuint(size % 128, ==, 0);
     g_assert_cmpuint(size, >, 0);
     board_out(b, 0x510, key, 2);
+    return size;
+}
+
+static void obey_loader_command(AcpiTables *raw, const uint8_t c[128], const uint64_t *address)
+{
+    static const char *const names[] = { ACPI_FILE_RSDP, ACPI_FILE_TABLES, ACPI_FILE_VMGENID };
+    unsigned at[2] = { 0, 0 };
+
+    for (unsigned k = 0; k < 2; k++) {
+        while (at[k] < 2 && strcmp((const char *)c + 4 + k * 56, names[at[k]]) != 0) {
+            at[k]++;
+        }
+    }
+    if (get_le32(c) == 2) {
+        uint8_t *p = raw->blobs[at[0]]->data + get_le32(c + 116);
+
+        if (c[120] == 8) {
+            put_le64(p, get_le64(p) + address[at[1]]);
+        } else {
+            put_le32(p, get_le32(p) + (uint32_t)address[at[1]]);
+        }
+    } else if (get_le32(c) == 3) {
+        uint8_t *data = raw->blobs[at[0]]->data;
+
+        data[get_le32(c + 60)] = 0;
+        data[get_le32(c + 60)] = (uint8_t)-sum_of(data + get_le32(c + 64), get_le32(c + 68));
+    }
+}
+
+/* What firmware does with the script, for blobs at these places; it ends as acpi_tables_link does. */
+static void test_loader(void)
+{
+    const uint64_t address[ACPI_BLOBS] = { 0xf0000, 0x100000, 0x200000 };
+    Board *b = board_new(64 * MiB, NULL);
+    g_autoptr(AcpiTables) raw = make_tables(2), linked = make_tables(2);
+    g_autoptr(GError) err = NULL;
+    uint32_t size;
+
+    g_assert_true(acpi_loader_add_files(b->m->fw_cfg, raw, NULL, NULL, &err));
+    size = select_loader_script(b);
     for (uint32_t i = 0; i < size / 128; i++) {
         uint8_t c[128];
-        unsigned at[2] = { 0, 0 };
 
-        for (unsigned n = 0; n < sizeof(c); n++) {
-            c[n] = (uint8_t)board_in(b, 0x511, 1);
-        }
-        for (unsigned k = 0; k < 2; k++) {
-            while (at[k] < 2 && strcmp((char *)c + 4 + k * 56, names[at[k]]) != 0) {
-                at[k]++;
-            }
-        }
-        if (get_le32(c) == 2) {
-            uint8_t *p = raw->blobs[at[0]]->data + get_le32(c + 116);
-
-            if (c[120] == 8) {
-                put_le64(p, get_le64(p) + address[at[1]]);
-            } else {
-                put_le32(p, get_le32(p) + (uint32_t)address[at[1]]);
-            }
-        } else if (get_le32(c) == 3) {
-            uint8_t *data = raw->blobs[at[0]]->data;
-
-            data[get_le32(c + 60)] = 0;
-            data[get_le32(c + 60)] = (uint8_t)-sum_of(data + get_le32(c + 64), get_le32(c + 68));
-        }
+        read_fw_cfg(b, c, sizeof(c));
+        obey_loader_command(raw, c, address);
     }
     acpi_tables_link(linked, address);
     for (unsigned i = 0; i < 2; i++) {

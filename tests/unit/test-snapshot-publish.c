@@ -168,7 +168,6 @@ static void test_disk_full(void)
     g_autofree char *path = NULL;
     g_autoptr(RamList) ram = fixture_ram(8 * MiB);
     g_autoptr(GError) err = NULL;
-    g_autoptr(SnapshotFile) old = NULL;
     FixtureSave save = { .ram = ram };
     SmallDisk disk;
 
