@@ -74,7 +74,8 @@ static char *summary(void)
 
 SnapshotFile *snap_open(const SnapOptions *o, const char *path, GError **errp)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* O_NONBLOCK: not to wait for the writer of a pipe. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0) {
         error_set_errno(errp, errno, "cannot open snapshot '%s'", path);

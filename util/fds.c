@@ -300,6 +300,38 @@ int fdset_open(FdStore *store, const char *path, int flags, GError **errp)
     return -1;
 }
 
+static void set_open_error(GError **errp, int err, const char *path, int flags)
+{
+    if (err == EWOULDBLOCK) {
+        error_set(errp,
+                  "Opening '%s' for %s failed: memory of a running virtual machine is mapped from "
+                  "it; use another file",
+                  path, access_name(flags));
+        return;
+    }
+    if (err == ENXIO) {
+        error_set(errp,
+                  "Opening '%s' for %s failed: nobody reads this pipe, or its device is not there",
+                  path, access_name(flags));
+        return;
+    }
+    error_set_errno(errp, err, "Opening '%s' for %s failed", path, access_name(flags));
+}
+
+/* open(2) without waiting for the other end of a pipe or for the holder of a lease, who may be us. */
+static int open_at_once(const char *path, int flags, mode_t mode)
+{
+    int fd;
+
+    do {
+        fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, mode);
+    } while (fd < 0 && errno == EINTR);
+    if (fd >= 0 && !(flags & O_NONBLOCK)) {
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    }
+    return fd;
+}
+
 int fd_store_open(FdStore *store, const char *path, int flags, mode_t mode, GError **errp)
 {
     int fd;
@@ -307,11 +339,9 @@ int fd_store_open(FdStore *store, const char *path, int flags, mode_t mode, GErr
     if (store && fdset_is_path(path)) {
         return fdset_open(store, path, flags, errp);
     }
-    do {
-        fd = open(path, flags | O_CLOEXEC, mode);
-    } while (fd < 0 && errno == EINTR);
+    fd = open_at_once(path, flags, mode);
     if (fd < 0) {
-        error_set_errno(errp, errno, "Opening '%s' for %s failed", path, access_name(flags));
+        set_open_error(errp, errno, path, flags);
     }
     return fd;
 }

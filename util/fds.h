@@ -52,7 +52,11 @@ bool fdset_remove(FdStore *store, int64_t id, bool has_fd, int64_t fd, GError **
  */
 int fdset_open(FdStore *store, const char *path, int flags, GError **errp);
 
-/* Open a path, which may be "/dev/fdset/N". O_CLOEXEC is added. -1 on error. */
+/*
+ * Open a path, which may be "/dev/fdset/N". O_CLOEXEC is added. Never waits: a pipe that nobody reads and
+ * a file that a running virtual machine's memory is mapped from cannot be opened for writing; a pipe that
+ * nobody writes can be read, and is at its end. -1 on error.
+ */
 int fd_store_open(FdStore *store, const char *path, int flags, mode_t mode, GError **errp);
 
 /* True when path has the form of a set, whether or not the set exists. */

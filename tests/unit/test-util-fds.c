@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib-unix.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -119,6 +120,37 @@ static void test_sets(void)
     g_assert_false(is_open(wr));
     g_assert_false(fdset_remove(store, 0, false, 0, &err));
     assert_error(&err, "set 0 not found");
+}
+
+/* A pipe without its other end, and a file under a lease that this very thread would have to give back. */
+static void test_open_never_waits(void)
+{
+    g_autofree char *folder = g_dir_make_tmp(NULL, NULL);
+    g_autofree char *pipe_path = g_build_filename(folder, "pipe", NULL);
+    g_autofree char *file_path = g_build_filename(folder, "file", NULL);
+    GError *err = NULL;
+    int fd, leased;
+
+    g_assert_cmpint(mkfifo(pipe_path, 0600), ==, 0);
+    g_assert_cmpint(fd_store_open(NULL, pipe_path, O_WRONLY, 0, &err), ==, -1);
+    assert_error(&err, "nobody reads");
+    fd = fd_store_open(NULL, pipe_path, O_RDONLY, 0, &err);
+    g_assert_no_error(err);
+    g_assert_cmpint(fcntl(fd, F_GETFL) & O_NONBLOCK, ==, 0);
+    close(fd);
+
+    g_assert_true(g_file_set_contents(file_path, "content", -1, NULL));
+    leased = open(file_path, O_RDONLY | O_CLOEXEC);
+    g_assert_cmpint(fcntl(leased, F_SETSIG, SIGURG), ==, 0);
+    g_assert_cmpint(fcntl(leased, F_SETLEASE, F_RDLCK), ==, 0);
+    g_assert_cmpint(fd_store_open(NULL, file_path, O_WRONLY | O_CREAT | O_TRUNC, 0600, &err), ==,
+                    -1);
+    assert_error(&err, "is mapped from");
+    g_assert_cmpint(lseek(leased, 0, SEEK_END), ==, 7);
+    close(leased);
+    unlink(file_path);
+    unlink(pipe_path);
+    rmdir(folder);
 }
 
 /* libvirt hands a buffered and an O_DIRECT descriptor in one set. */
@@ -238,6 +270,7 @@ int main(int argc, char **argv)
     g_test_add_func("/util/fds/number", test_number);
     g_test_add_func("/util/fds/sets", test_sets);
     g_test_add_func("/util/fds/direct", test_set_direct);
+    g_test_add_func("/util/fds/open-never-waits", test_open_never_waits);
     g_test_add_func("/util/io/file", test_io_file);
     g_test_add_func("/util/io/pipe", test_io_pipe);
     g_test_add_func("/util/crc32c", test_crc32c);
