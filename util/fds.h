@@ -54,8 +54,7 @@ int fdset_open(FdStore *store, const char *path, int flags, GError **errp);
 
 /*
  * Open a path, which may be "/dev/fdset/N". O_CLOEXEC is added. Never waits: a pipe that nobody reads and
- * a file that a running virtual machine's memory is mapped from cannot be opened for writing; a pipe that
- * nobody writes can be read, and is at its end. -1 on error.
+ * a file that a running virtual machine's memory is mapped from cannot be opened for writing. -1 on error.
  */
 int fd_store_open(FdStore *store, const char *path, int flags, mode_t mode, GError **errp);
 
