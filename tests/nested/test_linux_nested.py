@@ -39,14 +39,23 @@ def kernel(request, tmp_path_factory):
     return image, initramfs(tmp_path_factory.mktemp(flavour) / 'initramfs', folder), flavour
 
 
+def copy_scenario(work):
+    """Only the work folder is sure to be seen inside: /tmp, for one, is another one there."""
+    for source in (HERE / 'linux_scenario.py', HERE / 'linux_guest.py', HERE.parent / 'lib' / 'qmp.py'):
+        target = work / source.relative_to(HERE.parent)
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(source, target)
+    return work / 'nested' / 'linux_scenario.py'
+
+
 @pytest.mark.parametrize('cpus', [1, 4])
 def test_debian_kernel(kernel, cpus, tmp_path):
     image, initrd, flavour = kernel
-    # Only the work folder is sure to be seen inside: /tmp, for one, is another one there.
+    scenario = copy_scenario(tmp_path)
     vmm, image, initrd = (shutil.copy(path, tmp_path) for path in (VMM, image, initrd))
     # Of the two only the generic kernel has a driver for the VM generation.
     extra = ['--vmgenid'] if flavour == 'generic' else []
-    output = l1_run(tmp_path, '/usr/bin/python3', '-B', HERE / 'linux_scenario.py', '--vmm', vmm, '--kernel', image,
+    output = l1_run(tmp_path, '/usr/bin/python3', '-B', scenario, '--vmm', vmm, '--kernel', image,
                     '--initrd', initrd, '--cpus', str(cpus), *extra)
     assert 'scenario: passed' in output, output
     print(output)
