@@ -16,6 +16,8 @@
 
 /* Enough for the heads of an ordinary file and for the bitmap of 2 GiB in one system call. */
 #define READ_AHEAD (UINT64_C(80) * KiB)
+/* Bitmaps of 16 TiB fit; a sparse file that claims more shall not take the host's memory. */
+#define TABLE_MAX (UINT64_C(512) * MiB)
 
 void segment_reader_init(SegmentReader *r, int fd, uint64_t file_size)
 {
@@ -44,7 +46,7 @@ bool segment_fill(SegmentReader *r, uint64_t n, GError **errp)
     }
     in_file = r->file_size - r->start;
     want = MIN(ROUND_UP(r->in.pos + n, READ_AHEAD / 5), in_file);
-    if (want > UINT32_MAX) {
+    if (want > TABLE_MAX) {
         error_set(errp, "a table of %" PRIu64 " bytes in the snapshot is too large", n);
         return false;
     }

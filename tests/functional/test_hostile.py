@@ -1,7 +1,9 @@
 # What a hostile user or guest does to a running machine: it answers, keeps its memory, and leaves others' files alone.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
+import mmap
 import os
+import struct
 import subprocess
 
 import pytest
@@ -101,3 +103,19 @@ def test_two_machines_save_to_one_name(machines, saved, folder):
     machine = machines.restore(folder / 'same', **saved.options)
     wrong = [machine.console.fields(f'verify {seed} {64 * MIB} {8 * MIB}')['wrong'] for seed in (11, 12)]
     assert sorted(wrong) == [0, 8 * MIB // 4096]
+
+
+def test_a_sparse_file_that_claims_gigabytes_of_device_state(saved, folder):
+    """Refused before memory is taken for it."""
+    path = saved.copy(folder / 's')
+    length = struct.pack('>Q', 3 << 30)
+    with open(path, 'r+b') as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        footer = mapped.rfind(b'\x7e\0\0\0\x03')
+        file.seek(footer - 12)  # before it: be64 length of the rest, be32 checksum
+        file.write(length)
+        file.flush()
+        mapped.close()
+        file.truncate(4 << 30)
+    done = subprocess.run([vmlib.snap_path(), 'check', path], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and 'too large' in done.stderr
