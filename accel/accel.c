@@ -223,7 +223,7 @@ static bool create_vcpu(Accel *accel, unsigned i, const CpuModel *model, GError 
         return false;
     }
     if (i == 0) {
-        accel->cpuid_digest = cpuid_digest(cpuid);
+        cpuid_digest(cpuid, &accel->cpuid_digest);
     }
     return kvm_create_vcpu(accel, vcpu, cpuid, errp) && (i > 0 || kvm_template_read(vcpu, errp)) &&
            vmstate_register(accel->env.vmstate, "cpu", i, VMSTATE_PRIORITY_VCPU, &vmstate_kvm_vcpu,
@@ -275,9 +275,9 @@ int accel_vcpu_thread_id(const Accel *accel, unsigned i)
     return accel->vcpus[i].thread_id;
 }
 
-uint64_t accel_cpuid_digest(const Accel *accel)
+const CpuDigest *accel_cpuid_digest(const Accel *accel)
 {
-    return accel->cpuid_digest;
+    return &accel->cpuid_digest;
 }
 
 bool accel_check_cpu_model(const char *model, GError **errp)

@@ -16,6 +16,7 @@
 #include <glib.h>
 #include <stdbool.h>
 
+#include "accel/cpu-digest.h"
 #include "accel/cpu-topology.h"
 #include "accel/runstate.h"
 #include "memory/address-map.h"
@@ -146,6 +147,6 @@ bool accel_fetch_state(Accel *accel, GError **errp);
  */
 char *accel_format_registers(Accel *accel, unsigned i);
 /* Of the guest's CPUID, for the snapshot's header: restoring elsewhere must give the same. */
-uint64_t accel_cpuid_digest(const Accel *accel);
+const CpuDigest *accel_cpuid_digest(const Accel *accel);
 
 #endif

@@ -254,15 +254,6 @@ struct kvm_cpuid2 *cpuid_build(const struct kvm_cpuid2 *supported, const CpuMode
 
 /* --- Digest --- */
 
-/* FNV-1a, 64 bits: it tells CPUs apart, it keeps nobody out. */
-static uint64_t digest_word(uint64_t hash, uint32_t v)
-{
-    for (unsigned i = 0; i < 4; i++) {
-        hash = (hash ^ (v >> 8 * i & 0xff)) * 0x100000001b3ull;
-    }
-    return hash;
-}
-
 /* Without what differs between the vCPUs of one VM or follows from the guest's registers. */
 static void make_common(struct kvm_cpuid_entry2 *e)
 {
@@ -290,20 +281,23 @@ static void make_common(struct kvm_cpuid_entry2 *e)
     }
 }
 
-uint64_t cpuid_digest(const struct kvm_cpuid2 *cpuid)
+void cpuid_digest(const struct kvm_cpuid2 *cpuid, CpuDigest *ret_digest)
 {
-    uint64_t hash = 0xcbf29ce484222325ull;
+    g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
+    gsize len = sizeof(ret_digest->data);
 
     for (uint32_t i = 0; i < cpuid->nent; i++) {
         struct kvm_cpuid_entry2 e = cpuid->entries[i];
+        uint32_t leaf[6];
 
         make_common(&e);
-        hash = digest_word(hash, e.function);
-        hash = digest_word(hash, e.index);
-        hash = digest_word(hash, e.eax);
-        hash = digest_word(hash, e.ebx);
-        hash = digest_word(hash, e.ecx);
-        hash = digest_word(hash, e.edx);
+        leaf[0] = GUINT32_TO_LE(e.function);
+        leaf[1] = GUINT32_TO_LE(e.index);
+        leaf[2] = GUINT32_TO_LE(e.eax);
+        leaf[3] = GUINT32_TO_LE(e.ebx);
+        leaf[4] = GUINT32_TO_LE(e.ecx);
+        leaf[5] = GUINT32_TO_LE(e.edx);
+        g_checksum_update(sum, (const guchar *)leaf, sizeof(leaf));
     }
-    return hash;
+    g_checksum_get_digest(sum, ret_digest->data, &len);
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "accel/cpu-digest.h"
 #include "accel/cpu-models.h"
 #include "accel/cpu-topology.h"
 
@@ -21,8 +22,8 @@
 struct kvm_cpuid2 *cpuid_build(const struct kvm_cpuid2 *supported, const CpuModel *model,
                                const CpuTopology *topology, unsigned index, GError **errp);
 
-/* The same for every vCPU of a VM: APIC ids do not count, features and topology do. */
-uint64_t cpuid_digest(const struct kvm_cpuid2 *cpuid);
+/* SHA-256, the same for every vCPU of a VM: APIC ids do not count, features and topology do. */
+void cpuid_digest(const struct kvm_cpuid2 *cpuid, CpuDigest *ret_digest);
 
 /* One leaf, or NULL. */
 struct kvm_cpuid_entry2 *cpuid_find(struct kvm_cpuid2 *cpuid, uint32_t function, uint32_t index);

@@ -77,7 +77,7 @@ struct Accel {
     KvmVcpu *vcpus;
     unsigned n_vcpus;
     CpuTopology topology;
-    uint64_t cpuid_digest;
+    CpuDigest cpuid_digest;
     VcpuTemplate vcpu_template; /* reset values, as KVM gave them to the first vCPU */
     uint32_t tsc_khz;           /* of this host's guests; 0 = unknown */
     VcpuBoot boot;

@@ -11,14 +11,15 @@
 #include "util/error.h"
 #include "util/log.h"
 
-/* The accelerator's digest is a number; it fills the first bytes, the same on every host. */
 static bool cpu_digest(void *opaque, uint8_t ret_digest[MIGRATION_CPU_DIGEST_LEN], GError **errp)
 {
     SystemState *state = opaque;
-    uint64_t digest = GUINT64_TO_LE(state->accel ? accel_cpuid_digest(state->accel) : 0);
 
     memset(ret_digest, 0, MIGRATION_CPU_DIGEST_LEN);
-    memcpy(ret_digest, &digest, sizeof(digest));
+    if (state->accel) {
+        G_STATIC_ASSERT(sizeof(CpuDigest) == MIGRATION_CPU_DIGEST_LEN);
+        memcpy(ret_digest, accel_cpuid_digest(state->accel), sizeof(CpuDigest));
+    }
     return true;
 }
 

@@ -259,6 +259,15 @@ static void test_topology_amd(void)
     g_assert_cmphex(cpuid_find(c, 0x8000001e, 0)->ebx, ==, 0x101);
 }
 
+static bool same_digest(const struct kvm_cpuid2 *a, const struct kvm_cpuid2 *b)
+{
+    CpuDigest x, y;
+
+    cpuid_digest(a, &x);
+    cpuid_digest(b, &y);
+    return memcmp(&x, &y, sizeof(x)) == 0;
+}
+
 static void test_digest(void)
 {
     static const CpuTopology t = { 1, 1, 2, 2 };
@@ -267,9 +276,9 @@ static void test_digest(void)
     g_autofree struct kvm_cpuid2 *c = build("host,-avx2", &t, 0);
     g_autofree struct kvm_cpuid2 *d = build("host", &one, 0);
 
-    g_assert_cmphex(cpuid_digest(a), ==, cpuid_digest(b));
-    g_assert_cmphex(cpuid_digest(a), !=, cpuid_digest(c));
-    g_assert_cmphex(cpuid_digest(a), !=, cpuid_digest(d));
+    g_assert_true(same_digest(a, b));
+    g_assert_false(same_digest(a, c));
+    g_assert_false(same_digest(a, d));
 }
 
 int main(int argc, char **argv)
