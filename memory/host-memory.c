@@ -135,3 +135,12 @@ bool host_memory_available(uint64_t *ret_bytes, const char **ret_limit, GError *
     *ret_bytes = least;
     return true;
 }
+
+uint64_t host_swap_free(void)
+{
+    g_autofree char *meminfo = NULL;
+
+    return g_file_get_contents("/proc/meminfo", &meminfo, NULL, NULL)
+               ? number_after(meminfo, "SwapFree:") * KiB
+               : 0;
+}

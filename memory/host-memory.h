@@ -15,5 +15,7 @@
  * the root leaves, its page cache counted as free. *ret_limit names which of them it is (a constant).
  */
 bool host_memory_available(uint64_t *ret_bytes, const char **ret_limit, GError **errp);
+/* Bytes of swap space that are free; 0 where none is. */
+uint64_t host_swap_free(void);
 
 #endif

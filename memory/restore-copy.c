@@ -8,6 +8,7 @@
  */
 #include "memory/restore-internal.h"
 
+#include "memory/host-memory.h"
 #include "memory/ram-base.h"
 #include "util/error.h"
 #include "util/io.h"
@@ -26,6 +27,8 @@
 /* A run from this length on is dense. */
 #define LONG_RUN MiB
 #define THREADS_MAX 8
+/* Not worth asking the host for less. */
+#define MEMORY_CHECK_MIN (16 * MiB)
 
 typedef struct CopySegment {
     RamBase *base;
@@ -39,7 +42,8 @@ struct CopyPlan {
     bool direct_io;
     GArray *short_runs; /* of CopySegment */
     GArray *long_runs;
-    GPtrArray *blocks; /* of RamBlock with long runs */
+    GPtrArray *blocks;  /* of RamBlock with long runs */
+    uint64_t new_bytes; /* of memory that the host has yet to give */
 };
 
 /* What the threads of one run share. */
@@ -79,6 +83,9 @@ void copy_plan_add(CopyPlan *plan, RamBase *base, RamBlock *block, const Restore
     bool is_long = extent->length >= LONG_RUN;
     uint64_t at = extent->offset, end = at + extent->length;
 
+    if (!block->prealloc && !block->mem_lock && !block->hugetlb) {
+        plan->new_bytes += extent->length;
+    }
     if (is_long && !g_ptr_array_find(plan->blocks, block, NULL)) {
         g_ptr_array_add(plan->blocks, block);
     }
@@ -186,8 +193,36 @@ static bool copy_segments(CopyPlan *plan, GArray *segments, GError **errp)
     return true;
 }
 
+/* Better an error now than the OOM killer half-way. */
+static bool check_memory(const CopyPlan *plan, GError **errp)
+{
+    uint64_t available;
+    const char *limit;
+
+    if (plan->new_bytes < MEMORY_CHECK_MIN) {
+        return true;
+    }
+    if (!host_memory_available(&available, &limit, errp)) {
+        return false;
+    }
+    available += host_swap_free();
+    if (plan->new_bytes > available) {
+        error_set(errp,
+                  "Restoring guest RAM by copying takes %" G_GUINT64_FORMAT
+                  " MiB and %s leaves %" G_GUINT64_FORMAT
+                  " MiB; give it more memory or use ram-restore-mode=copy-on-write",
+                  plan->new_bytes / MiB, limit, available / MiB);
+        return false;
+    }
+    return true;
+}
+
 bool copy_plan_run(CopyPlan *plan, GError **errp)
 {
+    if (!check_memory(plan, errp)) {
+        return false;
+    }
+    plan->new_bytes = 0;
     if (!copy_segments(plan, plan->short_runs, errp)) {
         return false;
     }

@@ -1,6 +1,7 @@
 # The base file under a running clone: who rewrites or truncates it does not harm the clone.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
+import contextlib
 import errno
 import os
 import subprocess
@@ -154,21 +155,38 @@ def test_increment_after_a_detach_with_reflink_goes_on(machines, saved, xfs):
     again.console.verify(saved.seed, 68 * MIB)
 
 
-def test_without_memory_to_detach_the_vm_stops(machines, saved, folder):
-    """In a memory cgroup that is too small for the copy: an event and io-error, not the OOM killer."""
+@contextlib.contextmanager
+def memory_cgroup(limit_bytes):
+    """A function by which a child process enters a memory cgroup of that size."""
     group = '/sys/fs/cgroup/memory/cowbird-test-%d' % os.getpid()
     try:
         os.mkdir(group)
     except OSError:
         pytest.skip('no writable memory cgroup (v1) here')
+
+    def enter():
+        with open(f'{group}/cgroup.procs', 'w') as procs:
+            procs.write('0')
     try:
         with open(f'{group}/memory.limit_in_bytes', 'w') as limit:
-            limit.write(str(64 * MIB))
-        base = saved.copy(folder / 'base')
+            limit.write(str(limit_bytes))
+        yield enter
+    finally:
+        subprocess.run(['rmdir', group], check=True)
 
-        def enter():
-            with open(f'{group}/cgroup.procs', 'w') as procs:
-                procs.write('0')
+
+def test_copy_without_memory_is_refused(machines, saved):
+    """An eager restore into a cgroup that cannot hold the guest's RAM: a clear error, not the OOM killer."""
+    with memory_cgroup(64 * MIB) as enter:
+        with pytest.raises(vmlib.VmFailed, match='cgroup leaves .* MiB; give it more memory') as failure:
+            machines.restore(saved.path, 'copy', preexec=enter, **saved.options)
+        assert failure.value.status == 1
+
+
+def test_without_memory_to_detach_the_vm_stops(machines, saved, folder):
+    """In a memory cgroup that is too small for the copy: an event and io-error, not the OOM killer."""
+    with memory_cgroup(64 * MIB) as enter:
+        base = saved.copy(folder / 'base')
         machine = machines.restore(base, 'copy-on-write', preexec=enter, **saved.options)
         assert machine.console.command('ping') == 'pong'
         thread = spoil(base, os.O_WRONLY)
@@ -178,8 +196,6 @@ def test_without_memory_to_detach_the_vm_stops(machines, saved, folder):
         assert machine.process.poll() is None
         machines.end(machine)
         thread.join(120)
-    finally:
-        subprocess.run(['rmdir', group], check=True)
 
 
 def test_target_that_is_the_base_in_use(machines, saved, folder, clone):
