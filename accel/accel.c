@@ -1,22 +1,23 @@
 /*
- * Choosing an accelerator, its life, the big lock, holding and resetting vCPUs.
+ * Choosing an accelerator, the big lock, and what goes to the one that was chosen.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "accel/accel.h"
+#include "accel/accel-ops.h"
 
 #include "accel/cpu-models.h"
-#include "accel/cpuid.h"
-#include "accel/kvm.h"
-#include "accel/kvm-chips.h"
 #include "memory/base-guard.h"
 #include "util/error.h"
 #include "util/suggest.h"
 
-/* 255 means all processors; more needs interrupt remapping. */
-#define APIC_ID_MAX 254u
-
-static const char *const accel_names[] = { "kvm", "tcg", NULL };
+/* All that can be named. */
+static const struct {
+    const char *name;
+    const AccelOps *ops; /* NULL: not built in */
+} accelerators[] = {
+    { "kvm", &kvm_accel_ops },
+    { "tcg", NULL },
+};
 
 void accel_lock(Accel *accel)
 {
@@ -30,23 +31,46 @@ void accel_unlock(Accel *accel)
 
 const char *accel_name(const Accel *accel)
 {
-    return "kvm";
+    return accel->ops->name;
+}
+
+bool accel_has_irqfd(const Accel *accel)
+{
+    return accel->ops->irqfds;
+}
+
+bool accel_has_ioevents(const Accel *accel)
+{
+    return accel->ops->ioevents;
 }
 
 /* --- Holding vCPUs --- */
 
+static void hold(Accel *accel)
+{
+    if (accel->ops->hold) {
+        accel->ops->hold(accel);
+    }
+}
+
+static void let_go(Accel *accel, bool resumed)
+{
+    if (accel->ops->let_go) {
+        accel->ops->let_go(accel, resumed);
+    }
+}
+
 void accel_pause(Accel *accel)
 {
     accel->pauses++;
-    kvm_kick_all(accel);
-    kvm_wait_parked(accel);
+    hold(accel);
 }
 
 void accel_resume(Accel *accel)
 {
     g_return_if_fail(accel->pauses > 0);
     if (--accel->pauses == 0 && accel->running) {
-        kvm_release(accel);
+        let_go(accel, false);
     }
 }
 
@@ -55,77 +79,49 @@ static void pause_all(void *opaque)
     Accel *accel = opaque;
 
     accel->running = false;
-    kvm_kick_all(accel);
-    kvm_wait_parked(accel);
+    hold(accel);
 }
 
 static void resume_all(void *opaque)
 {
     Accel *accel = opaque;
+    bool resumed = !accel->running;
 
-    if (!accel->running) {
-        accel->running = true;
-        for (unsigned i = 0; i < accel->n_vcpus; i++) {
-            accel->vcpus[i].tell_paused = accel->caps.kvmclock_ctrl;
-        }
-    }
-    if (!accel->pauses) {
-        kvm_release(accel);
-    }
+    accel->running = true;
+    let_go(accel, resumed);
 }
 
 static bool start_check(void *opaque, GError **errp)
 {
     Accel *accel = opaque;
 
-    if (accel->slot_error) {
-        error_set(errp, "%s", accel->slot_error->message);
-        return false;
-    }
     if (ram_list_is_lost(accel->env.ram)) {
         error_set(errp, "guest memory was lost (see RAM_LOST): the VM can only be ended");
         return false;
     }
-    return accel_commit_routes(accel, errp);
+    return !accel->ops->start_check || accel->ops->start_check(accel, errp);
 }
 
 /* --- Creation --- */
 
-static Accel *kvm_new(const AccelEnv *env, GError **errp)
+void accel_init(Accel *accel, const AccelOps *ops, const AccelEnv *env)
 {
-    Accel *accel = g_new0(Accel, 1);
-    AddressMapListener listener = { kvm_commit_slots, accel };
-
+    accel->ops = ops;
     accel->env = *env;
-    accel->kvm_fd = accel->vm_fd = -1;
     g_mutex_init(&accel->lock);
-    g_cond_init(&accel->run_cond);
-    g_cond_init(&accel->parked_cond);
-    g_mutex_init(&accel->routes_lock);
-    accel->ranges = g_array_new(FALSE, FALSE, sizeof(KvmSlot));
-    accel->slots = g_array_new(FALSE, FALSE, sizeof(KvmSlot));
-    accel->routes = g_array_new(FALSE, TRUE, sizeof(struct kvm_irq_routing_entry));
-    accel->msrs_reported = g_hash_table_new(NULL, NULL);
-    if (!kvm_open(accel, errp)) {
-        accel_destroy(accel);
-        return NULL;
-    }
-    address_map_add_listener(env->memory, &listener);
     runstate_set_vcpu_ops(env->runstate, pause_all, resume_all, accel);
     runstate_set_start_check(env->runstate, start_check, accel);
-    return accel;
 }
 
-/* Is the name one of an accelerator at all? */
-static bool check_name(const char *name, GError **errp)
+/* The index of that accelerator; -1: there is none. */
+static int find(const char *name)
 {
-    if (!g_strv_contains(accel_names, name)) {
-        g_autofree char *hint = suggest_nearest(name, accel_names);
-
-        error_set(errp, "unknown accelerator '%s'%s%s", name, hint ? ": " : "", hint ? hint : "");
-        return false;
+    for (size_t i = 0; i < G_N_ELEMENTS(accelerators); i++) {
+        if (g_str_equal(accelerators[i].name, name)) {
+            return i;
+        }
     }
-    return true;
+    return -1;
 }
 
 static bool check_names(char **names, GError **errp)
@@ -135,9 +131,18 @@ static bool check_names(char **names, GError **errp)
         return false;
     }
     for (char **n = names; *n; n++) {
-        if (!check_name(*n, errp)) {
-            return false;
+        const char *known[G_N_ELEMENTS(accelerators) + 1] = { NULL };
+        g_autofree char *hint = NULL;
+
+        if (find(*n) >= 0) {
+            continue;
         }
+        for (size_t i = 0; i < G_N_ELEMENTS(accelerators); i++) {
+            known[i] = accelerators[i].name;
+        }
+        hint = suggest_nearest(*n, known);
+        error_set(errp, "unknown accelerator '%s'%s%s", *n, hint ? ": " : "", hint ? hint : "");
+        return false;
     }
     return true;
 }
@@ -151,11 +156,13 @@ Accel *accel_create(const char *list, const AccelEnv *env, GError **errp)
         return NULL;
     }
     for (char **n = names; *n; n++) {
-        if (!g_str_equal(*n, "kvm")) {
+        const AccelOps *ops = accelerators[find(*n)].ops;
+
+        if (!ops) {
             info_report("accelerator '%s' is not built in and was passed over", *n);
             continue;
         }
-        Accel *accel = kvm_new(env, first ? NULL : &first);
+        Accel *accel = ops->create(env, first ? NULL : &first);
 
         if (accel) {
             return accel;
@@ -174,110 +181,35 @@ void accel_destroy(Accel *accel)
     if (!accel) {
         return;
     }
-    g_mutex_lock(&accel->lock);
-    accel->ending = true;
-    accel->running = false;
-    kvm_kick_all(accel);
-    g_cond_broadcast(&accel->run_cond);
-    g_mutex_unlock(&accel->lock);
-    for (unsigned i = 0; i < accel->n_vcpus; i++) {
-        vmstate_unregister(accel->env.vmstate, NULL, &accel->vcpus[i]);
-        kvm_destroy_vcpu(&accel->vcpus[i]);
+    if (accel->ops->close) {
+        accel->ops->close(accel);
     }
-    g_free(accel->vcpus);
-    if (accel->vm_fd >= 0) {
-        address_map_remove_listener(accel->env.memory, accel);
-        runstate_set_vcpu_ops(accel->env.runstate, NULL, NULL, NULL);
-        runstate_set_start_check(accel->env.runstate, NULL, NULL);
-    }
-    kvm_chips_free(accel);
-    kvm_template_free(&accel->vcpu_template);
-    kvm_close(accel);
-    g_array_unref(accel->ranges);
-    g_array_unref(accel->slots);
-    g_array_unref(accel->routes);
-    g_hash_table_unref(accel->msrs_reported);
-    g_clear_error(&accel->slot_error);
+    runstate_set_vcpu_ops(accel->env.runstate, NULL, NULL, NULL);
+    runstate_set_start_check(accel->env.runstate, NULL, NULL);
     g_mutex_clear(&accel->lock);
-    g_mutex_clear(&accel->routes_lock);
-    g_cond_clear(&accel->run_cond);
-    g_cond_clear(&accel->parked_cond);
     g_free(accel);
 }
 
-/* --- vCPUs --- */
+/* --- The machine's parts --- */
 
-static bool create_vcpu(Accel *accel, unsigned i, const CpuModel *model, GError **errp)
+bool accel_create_irqchip(Accel *accel, bool pit, GError **errp)
 {
-    const struct kvm_cpuid2 *supported = kvm_supported_cpuid(accel, errp);
-    KvmVcpu *vcpu = &accel->vcpus[i];
-    g_autofree struct kvm_cpuid2 *cpuid = NULL;
-
-    *vcpu = (KvmVcpu){ .accel = accel, .index = i, .fd = -1 };
-    accel->n_vcpus = i + 1;
-    if (!supported) {
-        return false;
-    }
-    cpuid = cpuid_build(supported, model, &accel->topology, i, errp);
-    if (!cpuid) {
-        return false;
-    }
-    if (i == 0) {
-        cpuid_digest(cpuid, &accel->cpuid_digest);
-    }
-    return kvm_create_vcpu(accel, vcpu, cpuid, errp) && (i > 0 || kvm_template_read(vcpu, errp)) &&
-           vmstate_register(accel->env.vmstate, "cpu", i, VMSTATE_PRIORITY_VCPU, &vmstate_kvm_vcpu,
-                            vcpu, errp) &&
-           kvm_start_vcpu_thread(vcpu, errp);
+    return !accel->ops->create_irqchip || accel->ops->create_irqchip(accel, pit, errp);
 }
 
 bool accel_create_vcpus(Accel *accel, const CpuConfig *config, unsigned n, GError **errp)
 {
-    g_autoptr(CpuModel) model = cpu_model_parse(config->model ? config->model : "host", errp);
-
-    g_return_val_if_fail(!accel->vcpus, false);
-    if (!model) {
-        return false;
-    }
-    if (n > accel->caps.max_vcpus) {
-        error_set(errp, "%u CPUs are asked for, this host's KVM can do %u", n,
-                  accel->caps.max_vcpus);
-        return false;
-    }
-    if (accel->slot_error) {
-        error_set(errp, "%s", accel->slot_error->message);
-        return false;
-    }
-    accel->topology = config->topology;
-    if (cpu_apic_id(&accel->topology, n - 1) > APIC_ID_MAX) {
-        error_set(errp, "CPU %u would have the APIC id %u, at most %u can be used", n - 1,
-                  cpu_apic_id(&accel->topology, n - 1), APIC_ID_MAX);
-        return false;
-    }
-    accel->vcpus = g_new0(KvmVcpu, n);
-    for (unsigned i = 0; i < n; i++) {
-        if (!create_vcpu(accel, i, model, errp)) {
-            return false;
-        }
-    }
-    /* Until each thread has said who it is. */
-    kvm_wait_parked(accel);
-    return true;
+    return !accel->ops->create_vcpus || accel->ops->create_vcpus(accel, config, n, errp);
 }
 
 unsigned accel_vcpu_count(const Accel *accel)
 {
-    return accel->n_vcpus;
+    return accel->ops->vcpu_count ? accel->ops->vcpu_count(accel) : 0;
 }
 
 int accel_vcpu_thread_id(const Accel *accel, unsigned i)
 {
-    return accel->vcpus[i].thread_id;
-}
-
-const CpuDigest *accel_cpuid_digest(const Accel *accel)
-{
-    return &accel->cpuid_digest;
+    return accel->ops->vcpu_thread_id(accel, i);
 }
 
 bool accel_check_cpu_model(const char *model, GError **errp)
@@ -287,45 +219,95 @@ bool accel_check_cpu_model(const char *model, GError **errp)
     return m != NULL;
 }
 
-/* --- State --- */
-
 bool accel_set_boot_registers(Accel *accel, const VcpuBoot *boot, GError **errp)
 {
-    if (!accel->n_vcpus) {
-        error_set(errp, "the machine has no CPU to start");
-        return false;
-    }
-    accel->boot = *boot;
-    kvm_state_reset(&accel->vcpus[0]);
-    return true;
+    return !accel->ops->set_boot_registers || accel->ops->set_boot_registers(accel, boot, errp);
 }
 
 bool accel_reset(Accel *accel, GError **errp)
 {
-    for (unsigned i = 0; i < accel->n_vcpus; i++) {
-        kvm_state_reset(&accel->vcpus[i]);
-    }
-    return kvm_chips_reset(accel, errp);
+    return !accel->ops->reset || accel->ops->reset(accel, errp);
 }
+
+/* --- Interrupts --- */
+
+void accel_set_irq(Accel *accel, unsigned gsi, int level)
+{
+    accel->ops->set_irq(accel, gsi, level);
+}
+
+bool accel_send_msi(Accel *accel, uint64_t address, uint32_t data)
+{
+    return accel->ops->send_msi(accel, address, data);
+}
+
+void accel_inject_nmi(Accel *accel)
+{
+    if (accel->ops->inject_nmi) {
+        accel->ops->inject_nmi(accel);
+    }
+}
+
+int accel_add_msi_route(Accel *accel, uint64_t address, uint32_t data, GError **errp)
+{
+    return accel->ops->add_msi_route(accel, address, data, errp);
+}
+
+void accel_update_msi_route(Accel *accel, int gsi, uint64_t address, uint32_t data)
+{
+    accel->ops->update_msi_route(accel, gsi, address, data);
+}
+
+void accel_remove_msi_route(Accel *accel, int gsi)
+{
+    accel->ops->remove_msi_route(accel, gsi);
+}
+
+bool accel_commit_routes(Accel *accel, GError **errp)
+{
+    return !accel->ops->commit_routes || accel->ops->commit_routes(accel, errp);
+}
+
+bool accel_add_irqfd(Accel *accel, int eventfd, int resample, int gsi, GError **errp)
+{
+    return accel->ops->add_irqfd(accel, eventfd, resample, gsi, errp);
+}
+
+bool accel_remove_irqfd(Accel *accel, int eventfd, int gsi, GError **errp)
+{
+    return accel->ops->remove_irqfd(accel, eventfd, gsi, errp);
+}
+
+bool accel_add_ioevent(Accel *accel, const AccelIoEvent *e, GError **errp)
+{
+    return accel->ops->add_ioevent(accel, e, errp);
+}
+
+void accel_remove_ioevent(Accel *accel, const AccelIoEvent *e)
+{
+    accel->ops->remove_ioevent(accel, e);
+}
+
+/* --- State --- */
 
 bool accel_fetch_state(Accel *accel, GError **errp)
 {
-    for (unsigned i = 0; i < accel->n_vcpus; i++) {
-        if (!kvm_state_fetch(&accel->vcpus[i], errp)) {
-            return false;
-        }
-    }
-    return true;
+    return !accel->ops->fetch_state || accel->ops->fetch_state(accel, errp);
 }
 
 char *accel_format_registers(Accel *accel, unsigned i)
 {
-    g_autoptr(GError) err = NULL;
     char *text;
 
     accel_pause(accel);
-    text = kvm_state_fetch(&accel->vcpus[i], &err) ? kvm_state_format(&accel->vcpus[i].state)
-                                                   : g_strdup(err->message);
+    text = accel->ops->format_registers(accel, i);
     accel_resume(accel);
     return text;
+}
+
+const CpuDigest *accel_cpuid_digest(const Accel *accel)
+{
+    static const CpuDigest none;
+
+    return accel->ops->cpuid_digest ? accel->ops->cpuid_digest(accel) : &none;
 }

@@ -42,6 +42,10 @@ Accel *accel_create(const char *list, const AccelEnv *env, GError **errp);
 /* Ends the vCPU threads, closes everything. Called without the big lock. */
 void accel_destroy(Accel *accel);
 const char *accel_name(const Accel *accel);
+/* Interrupts by eventfd: message routes and irqfds below work. Without it send them one by one. */
+bool accel_has_irqfd(const Accel *accel);
+/* Doorbells by eventfd: accel_add_ioevent works. Without it they arrive as register writes. */
+bool accel_has_ioevents(const Accel *accel);
 
 /* The big lock; not recursive. */
 void accel_lock(Accel *accel);
@@ -101,7 +105,7 @@ bool accel_set_boot_registers(Accel *accel, const VcpuBoot *boot, GError **errp)
 /* Every vCPU, interrupt controller and timer into its reset state (vCPUs held, lock held). */
 bool accel_reset(Accel *accel, GError **errp);
 
-/* --- Interrupts; any thread, with or without the big lock --- */
+/* --- Interrupts; any thread, with or without the big lock. Routes: only with accel_has_irqfd --- */
 
 void accel_set_irq(Accel *accel, unsigned gsi, int level);
 bool accel_send_msi(Accel *accel, uint64_t address, uint32_t data);
@@ -121,7 +125,7 @@ bool accel_commit_routes(Accel *accel, GError **errp);
 bool accel_add_irqfd(Accel *accel, int eventfd, int resample, int gsi, GError **errp);
 bool accel_remove_irqfd(Accel *accel, int eventfd, int gsi, GError **errp);
 
-/* A guest write there signals @eventfd without an exit. @match: only writes of @value. */
+/* Only with accel_has_ioevents: a guest write there signals @eventfd without an exit. @match: only writes of @value. */
 typedef struct AccelIoEvent {
     int eventfd;
     bool pio;

@@ -13,17 +13,17 @@
 /* Told after devices when the VM stops, before them when it starts. */
 #define CLOCK_LISTENER_PRIORITY (-100)
 
-static bool vm_ioctl(Accel *accel, unsigned long request, void *arg, const char *name,
+static bool vm_ioctl(KvmAccel *kvm, unsigned long request, void *arg, const char *name,
                      GError **errp)
 {
-    if (ioctl(accel->vm_fd, request, arg) < 0) {
+    if (ioctl(kvm->vm_fd, request, arg) < 0) {
         error_set_errno(errp, errno, "KVM: %s", name);
         return false;
     }
     return true;
 }
 
-#define VM_IOCTL(accel, request, arg, errp) vm_ioctl(accel, request, arg, #request, errp)
+#define VM_IOCTL(kvm, request, arg, errp) vm_ioctl(kvm, request, arg, #request, errp)
 
 static void report(GError *err)
 {
@@ -38,7 +38,7 @@ static void chip_pre_save(void *opaque)
     KvmChip *chip = opaque;
     GError *err = NULL;
 
-    if (!VM_IOCTL(chip->accel, KVM_GET_IRQCHIP, &chip->state, &err)) {
+    if (!VM_IOCTL(chip->kvm, KVM_GET_IRQCHIP, &chip->state, &err)) {
         report(err);
     }
 }
@@ -47,7 +47,7 @@ static bool chip_post_load(void *opaque, int version, GError **errp)
 {
     KvmChip *chip = opaque;
 
-    return VM_IOCTL(chip->accel, KVM_SET_IRQCHIP, &chip->state, errp);
+    return VM_IOCTL(chip->kvm, KVM_SET_IRQCHIP, &chip->state, errp);
 }
 
 static void pit_pre_save(void *opaque)
@@ -55,7 +55,7 @@ static void pit_pre_save(void *opaque)
     KvmPit *pit = opaque;
     GError *err = NULL;
 
-    if (!VM_IOCTL(pit->accel, KVM_GET_PIT2, &pit->state, &err)) {
+    if (!VM_IOCTL(pit->kvm, KVM_GET_PIT2, &pit->state, &err)) {
         report(err);
     }
 }
@@ -64,7 +64,7 @@ static bool pit_post_load(void *opaque, int version, GError **errp)
 {
     KvmPit *pit = opaque;
 
-    return VM_IOCTL(pit->accel, KVM_SET_PIT2, &pit->state, errp);
+    return VM_IOCTL(pit->kvm, KVM_SET_PIT2, &pit->state, errp);
 }
 
 /* --- kvmclock: guest time stands still while the VM is stopped --- */
@@ -73,7 +73,7 @@ static bool clock_read(KvmClock *c, GError **errp)
 {
     struct kvm_clock_data data = { 0 };
 
-    if (!VM_IOCTL(c->accel, KVM_GET_CLOCK, &data, errp)) {
+    if (!VM_IOCTL(c->kvm, KVM_GET_CLOCK, &data, errp)) {
         return false;
     }
     c->nanoseconds = data.clock;
@@ -90,7 +90,7 @@ static void clock_listener(void *opaque, bool running, RunState state)
     } else if (c->stopped) {
         struct kvm_clock_data data = { .clock = c->nanoseconds };
 
-        VM_IOCTL(c->accel, KVM_SET_CLOCK, &data, &err);
+        VM_IOCTL(c->kvm, KVM_SET_CLOCK, &data, &err);
         c->stopped = false;
     }
     if (err) {
@@ -196,10 +196,10 @@ static const VMStateDescription vmstate_clock = {
         (const VMStateField[]){ VMSTATE_UINT64(nanoseconds, KvmClock), VMSTATE_END_OF_LIST() },
 };
 
-static bool register_sections(Accel *accel, GError **errp)
+static bool register_sections(KvmAccel *kvm, GError **errp)
 {
-    VMStateRegistry *r = accel->env.vmstate;
-    KvmChips *c = accel->chips;
+    VMStateRegistry *r = kvm->common.env.vmstate;
+    KvmChips *c = kvm->chips;
     int priority = VMSTATE_PRIORITY_IRQCHIP;
 
     return vmstate_register(r, "i8259", 0, priority, &vmstate_pic, &c->chip[0], errp) &&
@@ -213,73 +213,75 @@ static bool register_sections(Accel *accel, GError **errp)
 /* --- Life --- */
 
 /* What a reset goes back to. */
-static bool read_reset_state(Accel *accel, GError **errp)
+static bool read_reset_state(KvmAccel *kvm, GError **errp)
 {
-    KvmChips *c = accel->chips;
+    KvmChips *c = kvm->chips;
 
     for (unsigned i = 0; i < G_N_ELEMENTS(c->reset); i++) {
-        c->chip[i] = (KvmChip){ .accel = accel, .state.chip_id = i };
+        c->chip[i] = (KvmChip){ .kvm = kvm, .state.chip_id = i };
         c->reset[i].chip_id = i;
-        if (!VM_IOCTL(accel, KVM_GET_IRQCHIP, &c->reset[i], errp)) {
+        if (!VM_IOCTL(kvm, KVM_GET_IRQCHIP, &c->reset[i], errp)) {
             return false;
         }
     }
-    c->pit.accel = accel;
-    c->clock.accel = accel;
-    return !c->has_pit || VM_IOCTL(accel, KVM_GET_PIT2, &c->pit_reset, errp);
+    c->pit.kvm = kvm;
+    c->clock.kvm = kvm;
+    return !c->has_pit || VM_IOCTL(kvm, KVM_GET_PIT2, &c->pit_reset, errp);
 }
 
-static bool create_pit(Accel *accel, GError **errp)
+static bool create_pit(KvmAccel *kvm, GError **errp)
 {
     /* KVM answers port 0x61 as well, whose bits belong to the PIT's channels. */
     struct kvm_pit_config config = { .flags = KVM_PIT_SPEAKER_DUMMY };
 
-    return VM_IOCTL(accel, KVM_CREATE_PIT2, &config, errp);
+    return VM_IOCTL(kvm, KVM_CREATE_PIT2, &config, errp);
 }
 
-bool accel_create_irqchip(Accel *accel, bool pit, GError **errp)
+bool kvm_create_irqchip(Accel *accel, bool pit, GError **errp)
 {
-    g_return_val_if_fail(!accel->chips, false);
-    accel->chips = g_new0(KvmChips, 1);
-    accel->chips->has_pit = pit;
-    if (!VM_IOCTL(accel, KVM_CREATE_IRQCHIP, NULL, errp) || (pit && !create_pit(accel, errp)) ||
-        !read_reset_state(accel, errp) || !register_sections(accel, errp)) {
+    KvmAccel *kvm = KVM_ACCEL(accel);
+
+    g_return_val_if_fail(!kvm->chips, false);
+    kvm->chips = g_new0(KvmChips, 1);
+    kvm->chips->has_pit = pit;
+    if (!VM_IOCTL(kvm, KVM_CREATE_IRQCHIP, NULL, errp) || (pit && !create_pit(kvm, errp)) ||
+        !read_reset_state(kvm, errp) || !register_sections(kvm, errp)) {
         return false;
     }
-    accel->chips->clock_listener = runstate_add_listener(
-        accel->env.runstate, CLOCK_LISTENER_PRIORITY, clock_listener, &accel->chips->clock);
+    kvm->chips->clock_listener = runstate_add_listener(
+        kvm->common.env.runstate, CLOCK_LISTENER_PRIORITY, clock_listener, &kvm->chips->clock);
     return true;
 }
 
-bool kvm_chips_reset(Accel *accel, GError **errp)
+bool kvm_chips_reset(KvmAccel *kvm, GError **errp)
 {
-    KvmChips *c = accel->chips;
+    KvmChips *c = kvm->chips;
 
     if (!c) {
         return true;
     }
     for (unsigned i = 0; i < G_N_ELEMENTS(c->reset); i++) {
-        if (!VM_IOCTL(accel, KVM_SET_IRQCHIP, &c->reset[i], errp)) {
+        if (!VM_IOCTL(kvm, KVM_SET_IRQCHIP, &c->reset[i], errp)) {
             return false;
         }
     }
-    return !c->has_pit || VM_IOCTL(accel, KVM_SET_PIT2, &c->pit_reset, errp);
+    return !c->has_pit || VM_IOCTL(kvm, KVM_SET_PIT2, &c->pit_reset, errp);
 }
 
-void kvm_chips_free(Accel *accel)
+void kvm_chips_free(KvmAccel *kvm)
 {
-    KvmChips *c = accel->chips;
+    KvmChips *c = kvm->chips;
 
     if (!c) {
         return;
     }
     if (c->clock_listener) {
-        runstate_remove_listener(accel->env.runstate, c->clock_listener);
+        runstate_remove_listener(kvm->common.env.runstate, c->clock_listener);
     }
     for (unsigned i = 0; i < G_N_ELEMENTS(c->chip); i++) {
-        vmstate_unregister(accel->env.vmstate, NULL, &c->chip[i]);
+        vmstate_unregister(kvm->common.env.vmstate, NULL, &c->chip[i]);
     }
-    vmstate_unregister(accel->env.vmstate, NULL, &c->pit);
-    vmstate_unregister(accel->env.vmstate, NULL, &c->clock);
-    g_clear_pointer(&accel->chips, g_free);
+    vmstate_unregister(kvm->common.env.vmstate, NULL, &c->pit);
+    vmstate_unregister(kvm->common.env.vmstate, NULL, &c->clock);
+    g_clear_pointer(&kvm->chips, g_free);
 }

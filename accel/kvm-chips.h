@@ -12,17 +12,17 @@
 
 /* One of the three interrupt controllers: state.chip_id tells which. */
 typedef struct KvmChip {
-    Accel *accel;
+    KvmAccel *kvm;
     struct kvm_irqchip state;
 } KvmChip;
 
 typedef struct KvmPit {
-    Accel *accel;
+    KvmAccel *kvm;
     struct kvm_pit_state2 state;
 } KvmPit;
 
 typedef struct KvmClock {
-    Accel *accel;
+    KvmAccel *kvm;
     uint64_t nanoseconds;
     bool stopped; /* the VM has stopped, or been restored, at that time */
 } KvmClock;
@@ -37,7 +37,7 @@ struct KvmChips {
     struct kvm_pit_state2 pit_reset;
 };
 
-void kvm_chips_free(Accel *accel);
-bool kvm_chips_reset(Accel *accel, GError **errp);
+void kvm_chips_free(KvmAccel *kvm);
+bool kvm_chips_reset(KvmAccel *kvm, GError **errp);
 
 #endif

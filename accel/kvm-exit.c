@@ -26,7 +26,7 @@ typedef struct MemoryFaultExit {
 /* A page of guest RAM cannot be read: the VM must never run again. @gpa: where, NULL = unknown. */
 static void lose_page(KvmVcpu *vcpu, const char *reason, const uint64_t *gpa)
 {
-    const AccelEnv *env = &vcpu->accel->env;
+    const AccelEnv *env = &vcpu->kvm->common.env;
     AddressRange range;
 
     runstate_request_stop(env->runstate, RUN_STATE_IO_ERROR);
@@ -47,7 +47,7 @@ static void lose_page(KvmVcpu *vcpu, const char *reason, const uint64_t *gpa)
 /* Lost memory explains the failure of a vCPU: then that is what is reported, and nothing else. */
 static bool explained_by_lost_file(KvmVcpu *vcpu, const char *reason)
 {
-    const AccelEnv *env = &vcpu->accel->env;
+    const AccelEnv *env = &vcpu->kvm->common.env;
 
     if (!ram_list_check_files(env->ram, reason)) {
         return false;
@@ -61,7 +61,7 @@ static bool explained_by_lost_file(KvmVcpu *vcpu, const char *reason)
 static void handle_pio(KvmVcpu *vcpu)
 {
     struct kvm_run *run = vcpu->run;
-    AddressMap *io = vcpu->accel->env.io;
+    AddressMap *io = vcpu->kvm->common.env.io;
     uint8_t *data = (uint8_t *)run + run->io.data_offset;
 
     for (uint32_t i = 0; i < run->io.count; i++, data += run->io.size) {
@@ -81,13 +81,13 @@ static void handle_pio(KvmVcpu *vcpu)
 static bool mmio_is_lost_page(KvmVcpu *vcpu, const AddressRange *range)
 {
     return range->kind == ADDRESS_RAM && !(range->readonly && vcpu->run->mmio.is_write) &&
-           vcpu->slots_seen == vcpu->accel->slots_generation;
+           vcpu->slots_seen == vcpu->kvm->slots_generation;
 }
 
 static void handle_mmio(KvmVcpu *vcpu)
 {
     struct kvm_run *run = vcpu->run;
-    AddressMap *memory = vcpu->accel->env.memory;
+    AddressMap *memory = vcpu->kvm->common.env.memory;
     uint64_t gpa = run->mmio.phys_addr;
     AddressRange range;
 
@@ -109,7 +109,7 @@ static void handle_shutdown(KvmVcpu *vcpu)
 {
     if (!explained_by_lost_file(vcpu, "a processor shut down")) {
         log_printf(LOG_KVM, "kvm_triple_fault: cpu=%u", vcpu->index);
-        runstate_request_reset(vcpu->accel->env.runstate, SHUTDOWN_CAUSE_GUEST_RESET);
+        runstate_request_reset(vcpu->kvm->common.env.runstate, SHUTDOWN_CAUSE_GUEST_RESET);
     }
 }
 
@@ -130,7 +130,7 @@ static void report_place(KvmVcpu *vcpu)
 static void stop_on_error(KvmVcpu *vcpu)
 {
     report_place(vcpu);
-    runstate_request_stop(vcpu->accel->env.runstate, RUN_STATE_INTERNAL_ERROR);
+    runstate_request_stop(vcpu->kvm->common.env.runstate, RUN_STATE_INTERNAL_ERROR);
 }
 
 static const char *suberror_name(uint32_t suberror)
@@ -183,7 +183,7 @@ static void handle_internal_error(KvmVcpu *vcpu)
 
 static void handle_system_event(KvmVcpu *vcpu)
 {
-    RunStateControl *rs = vcpu->accel->env.runstate;
+    RunStateControl *rs = vcpu->kvm->common.env.runstate;
 
     switch (vcpu->run->system_event.type) {
     case KVM_SYSTEM_EVENT_SHUTDOWN:

@@ -15,20 +15,20 @@
 #include "util/error.h"
 #include "util/log.h"
 
-static void slot_failed(Accel *accel, GError *err)
+static void slot_failed(KvmAccel *kvm, GError *err)
 {
     error_report("%s", err->message);
-    if (accel->slot_error) {
+    if (kvm->slot_error) {
         g_error_free(err);
     } else {
-        accel->slot_error = err;
+        kvm->slot_error = err;
     }
-    if (accel->running) {
-        runstate_request_stop(accel->env.runstate, RUN_STATE_INTERNAL_ERROR);
+    if (kvm->common.running) {
+        runstate_request_stop(kvm->common.env.runstate, RUN_STATE_INTERNAL_ERROR);
     }
 }
 
-static bool set_slot(Accel *accel, const KvmSlot *s, uint64_t size)
+static bool set_slot(KvmAccel *kvm, const KvmSlot *s, uint64_t size)
 {
     struct kvm_userspace_memory_region region = {
         .slot = s->number,
@@ -43,14 +43,14 @@ static bool set_slot(Accel *accel, const KvmSlot *s, uint64_t size)
                "kvm_set_slot: number=%u base=0x%" G_GINT64_MODIFIER "x size=0x%" G_GINT64_MODIFIER
                "x readonly=%d",
                s->number, s->base, size, s->readonly);
-    if (ioctl(accel->vm_fd, KVM_SET_USER_MEMORY_REGION, &region) == 0) {
+    if (ioctl(kvm->vm_fd, KVM_SET_USER_MEMORY_REGION, &region) == 0) {
         return true;
     }
     error_set_errno(&err, errno,
                     "KVM cannot %s memory slot %u at 0x%" G_GINT64_MODIFIER
                     "x, 0x%" G_GINT64_MODIFIER "x bytes",
                     size ? "add" : "remove", s->number, s->base, s->size);
-    slot_failed(accel, err);
+    slot_failed(kvm, err);
     return false;
 }
 
@@ -143,14 +143,14 @@ static GArray *join_ranges(GArray *ranges)
 
 /* --- To KVM --- */
 
-static void remove_gone(Accel *accel, GArray *wanted)
+static void remove_gone(KvmAccel *kvm, GArray *wanted)
 {
-    for (guint i = accel->slots->len; i-- > 0;) {
-        KvmSlot *s = slot_at(accel->slots, i);
+    for (guint i = kvm->slots->len; i-- > 0;) {
+        KvmSlot *s = slot_at(kvm->slots, i);
 
         if (!contains(wanted, s)) {
-            set_slot(accel, s, 0);
-            g_array_remove_index_fast(accel->slots, i);
+            set_slot(kvm, s, 0);
+            g_array_remove_index_fast(kvm->slots, i);
         }
     }
 }
@@ -168,24 +168,24 @@ static unsigned free_number(GArray *slots)
     return number;
 }
 
-static void add_new(Accel *accel, GArray *wanted)
+static void add_new(KvmAccel *kvm, GArray *wanted)
 {
     for (guint i = 0; i < wanted->len; i++) {
         KvmSlot s = *slot_at(wanted, i);
         GError *err = NULL;
 
-        if (contains(accel->slots, &s)) {
+        if (contains(kvm->slots, &s)) {
             continue;
         }
-        s.number = free_number(accel->slots);
-        if (s.number >= accel->caps.slots) {
+        s.number = free_number(kvm->slots);
+        if (s.number >= kvm->caps.slots) {
             error_set(&err,
                       "RAM at 0x%" G_GINT64_MODIFIER
                       "x needs memory slot %u, this host's KVM has %u",
-                      s.base, s.number, accel->caps.slots);
-            slot_failed(accel, err);
-        } else if (set_slot(accel, &s, s.size)) {
-            g_array_append_val(accel->slots, s);
+                      s.base, s.number, kvm->caps.slots);
+            slot_failed(kvm, err);
+        } else if (set_slot(kvm, &s, s.size)) {
+            g_array_append_val(kvm->slots, s);
         }
     }
 }
@@ -203,16 +203,16 @@ static bool all_contained(GArray *a, GArray *b)
 void kvm_commit_slots(void *opaque, const AddressRange *removed, size_t n_removed,
                       const AddressRange *added, size_t n_added)
 {
-    Accel *accel = opaque;
+    KvmAccel *kvm = opaque;
     g_autoptr(GArray) wanted = NULL;
 
-    update_ranges(accel->ranges, removed, n_removed, added, n_added);
-    wanted = join_ranges(accel->ranges);
-    if (all_contained(wanted, accel->slots) && all_contained(accel->slots, wanted)) {
+    update_ranges(kvm->ranges, removed, n_removed, added, n_added);
+    wanted = join_ranges(kvm->ranges);
+    if (all_contained(wanted, kvm->slots) && all_contained(kvm->slots, wanted)) {
         return;
     }
-    kvm_exclude_guests(accel);
-    accel->slots_generation++;
-    remove_gone(accel, wanted);
-    add_new(accel, wanted);
+    kvm_exclude_guests(kvm);
+    kvm->slots_generation++;
+    remove_gone(kvm, wanted);
+    add_new(kvm, wanted);
 }

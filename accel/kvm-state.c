@@ -38,7 +38,7 @@ static bool vcpu_ioctl(KvmVcpu *vcpu, unsigned long request, void *arg, const ch
 
 static size_t xsave_size(const KvmVcpu *vcpu)
 {
-    return MAX(vcpu->accel->caps.xsave_size, XSAVE_SIZE_OLD);
+    return MAX(vcpu->kvm->caps.xsave_size, XSAVE_SIZE_OLD);
 }
 
 void kvm_state_clear(VcpuState *state)
@@ -90,7 +90,7 @@ static bool fetch_msrs(KvmVcpu *vcpu, const uint32_t *indices, uint32_t n, GErro
 /* KVM does not take this MSR: say so once for each, whatever the number of vCPUs. */
 static void report_msr(KvmVcpu *vcpu, const struct kvm_msr_entry *e)
 {
-    GHashTable *reported = vcpu->accel->msrs_reported;
+    GHashTable *reported = vcpu->kvm->msrs_reported;
 
     if (g_hash_table_add(reported, GUINT_TO_POINTER(e->index))) {
         warn_report("KVM does not let MSR 0x%x be set to 0x%llx (CPU %u); it is left as it is",
@@ -130,7 +130,7 @@ static bool fetch_sregs(KvmVcpu *vcpu, GError **errp)
     struct kvm_sregs2 *to = &vcpu->state.sregs;
     struct kvm_sregs old;
 
-    if (vcpu->accel->caps.sregs2) {
+    if (vcpu->kvm->caps.sregs2) {
         return VCPU_IOCTL(vcpu, KVM_GET_SREGS2, to, errp);
     }
     if (!VCPU_IOCTL(vcpu, KVM_GET_SREGS, &old, errp)) {
@@ -154,7 +154,7 @@ static bool fetch_xsave(KvmVcpu *vcpu, GError **errp)
         state->xsave_size = xsave_size(vcpu);
         state->xsave = g_malloc0(state->xsave_size);
     }
-    if (vcpu->accel->caps.xsave_size) {
+    if (vcpu->kvm->caps.xsave_size) {
         return VCPU_IOCTL(vcpu, KVM_GET_XSAVE2, state->xsave, errp);
     }
     return VCPU_IOCTL(vcpu, KVM_GET_XSAVE, state->xsave, errp);
@@ -170,18 +170,18 @@ static bool fetch_all(KvmVcpu *vcpu, const uint32_t *indices, uint32_t n, GError
         return false;
     }
     state->mp_state = mp.mp_state;
-    state->tsc_khz = vcpu->accel->tsc_khz;
+    state->tsc_khz = vcpu->kvm->tsc_khz;
     return VCPU_IOCTL(vcpu, KVM_GET_VCPU_EVENTS, &state->events, errp) &&
            VCPU_IOCTL(vcpu, KVM_GET_REGS, &state->regs, errp) && fetch_sregs(vcpu, errp) &&
            VCPU_IOCTL(vcpu, KVM_GET_XCRS, &state->xcrs, errp) && fetch_xsave(vcpu, errp) &&
            VCPU_IOCTL(vcpu, KVM_GET_DEBUGREGS, &state->debugregs, errp) &&
-           (!vcpu->accel->chips || VCPU_IOCTL(vcpu, KVM_GET_LAPIC, &state->lapic, errp)) &&
+           (!vcpu->kvm->chips || VCPU_IOCTL(vcpu, KVM_GET_LAPIC, &state->lapic, errp)) &&
            fetch_msrs(vcpu, indices, n, errp);
 }
 
 bool kvm_state_fetch(KvmVcpu *vcpu, GError **errp)
 {
-    const VcpuTemplate *t = &vcpu->accel->vcpu_template;
+    const VcpuTemplate *t = &vcpu->kvm->vcpu_template;
 
     if (!vcpu->state_valid) {
         vcpu->state_valid = fetch_all(vcpu, t->indices, t->n_indices, errp);
@@ -195,7 +195,7 @@ static bool push_sregs(KvmVcpu *vcpu, GError **errp)
 {
     struct kvm_sregs old = { 0 };
 
-    if (vcpu->accel->caps.sregs2) {
+    if (vcpu->kvm->caps.sregs2) {
         return VCPU_IOCTL(vcpu, KVM_SET_SREGS2, &vcpu->state.sregs, errp);
     }
     memcpy(&old, &vcpu->state.sregs, offsetof(struct kvm_sregs2, flags));
@@ -212,7 +212,7 @@ bool kvm_state_push(KvmVcpu *vcpu, GError **errp)
     bool ok = push_sregs(vcpu, errp) && VCPU_IOCTL(vcpu, KVM_SET_XCRS, &state->xcrs, errp) &&
               VCPU_IOCTL(vcpu, KVM_SET_XSAVE, state->xsave, errp) &&
               VCPU_IOCTL(vcpu, KVM_SET_REGS, &state->regs, errp) &&
-              (!vcpu->accel->chips || VCPU_IOCTL(vcpu, KVM_SET_LAPIC, &state->lapic, errp)) &&
+              (!vcpu->kvm->chips || VCPU_IOCTL(vcpu, KVM_SET_LAPIC, &state->lapic, errp)) &&
               push_msrs(vcpu, errp) &&
               VCPU_IOCTL(vcpu, KVM_SET_VCPU_EVENTS, &state->events, errp) &&
               VCPU_IOCTL(vcpu, KVM_SET_DEBUGREGS, &state->debugregs, errp);
@@ -226,8 +226,8 @@ bool kvm_state_push(KvmVcpu *vcpu, GError **errp)
 
 void kvm_state_apply_tsc_rate(KvmVcpu *vcpu)
 {
-    Accel *accel = vcpu->accel;
-    uint64_t want = vcpu->state.tsc_khz, have = accel->tsc_khz;
+    KvmAccel *kvm = vcpu->kvm;
+    uint64_t want = vcpu->state.tsc_khz, have = kvm->tsc_khz;
 
     /* Within 250 ppm guests cope, as they do with a crystal. */
     if (!want || !have || (want > have ? want - have : have - want) * 4000 <= have) {
@@ -259,7 +259,7 @@ bool kvm_state_flush(KvmVcpu *vcpu, GError **errp)
 /* --- Reset --- */
 
 /* KVM's list, and the memory type ranges, which KVM keeps but does not list. */
-static uint32_t *msr_indices(Accel *accel, uint32_t *ret_n, GError **errp)
+static uint32_t *msr_indices(KvmAccel *kvm, uint32_t *ret_n, GError **errp)
 {
     static const uint32_t mtrrs[] = { 0x2ff, 0x250, 0x258, 0x259, 0x268, 0x269, 0x26a,
                                       0x26b, 0x26c, 0x26d, 0x26e, 0x26f, 0x200, 0x201,
@@ -270,13 +270,13 @@ static uint32_t *msr_indices(Accel *accel, uint32_t *ret_n, GError **errp)
     uint32_t *indices;
 
     /* Fails with E2BIG and tells how many there are. */
-    if (ioctl(accel->kvm_fd, KVM_GET_MSR_INDEX_LIST, &probe) < 0 && errno != E2BIG) {
+    if (ioctl(kvm->kvm_fd, KVM_GET_MSR_INDEX_LIST, &probe) < 0 && errno != E2BIG) {
         error_set_errno(errp, errno, "KVM_GET_MSR_INDEX_LIST");
         return NULL;
     }
     list = g_malloc0(sizeof(*list) + probe.nmsrs * sizeof(uint32_t));
     list->nmsrs = probe.nmsrs;
-    if (ioctl(accel->kvm_fd, KVM_GET_MSR_INDEX_LIST, list) < 0) {
+    if (ioctl(kvm->kvm_fd, KVM_GET_MSR_INDEX_LIST, list) < 0) {
         error_set_errno(errp, errno, "KVM_GET_MSR_INDEX_LIST");
         return NULL;
     }
@@ -289,12 +289,12 @@ static uint32_t *msr_indices(Accel *accel, uint32_t *ret_n, GError **errp)
 
 bool kvm_template_read(KvmVcpu *vcpu, GError **errp)
 {
-    VcpuTemplate *t = &vcpu->accel->vcpu_template;
+    VcpuTemplate *t = &vcpu->kvm->vcpu_template;
     uint32_t n;
-    g_autofree uint32_t *indices = msr_indices(vcpu->accel, &n, errp);
+    g_autofree uint32_t *indices = msr_indices(vcpu->kvm, &n, errp);
     int khz = ioctl(vcpu->fd, KVM_GET_TSC_KHZ, 0);
 
-    vcpu->accel->tsc_khz = MAX(khz, 0);
+    vcpu->kvm->tsc_khz = MAX(khz, 0);
     if (!indices || !fetch_all(vcpu, indices, n, errp)) {
         return false;
     }
@@ -339,7 +339,7 @@ static void make_secondary(VcpuState *state, uint32_t apic_id)
 
 void kvm_state_reset(KvmVcpu *vcpu)
 {
-    const VcpuState *from = &vcpu->accel->vcpu_template.state;
+    const VcpuState *from = &vcpu->kvm->vcpu_template.state;
     VcpuState *state = &vcpu->state;
 
     kvm_state_clear(state);
@@ -347,10 +347,10 @@ void kvm_state_reset(KvmVcpu *vcpu)
     state->xsave = g_memdup2(from->xsave, from->xsave_size);
     reset_msrs(state, from);
     if (vcpu->index) {
-        make_secondary(state, cpu_apic_id(&vcpu->accel->topology, vcpu->index));
+        make_secondary(state, cpu_apic_id(&vcpu->kvm->topology, vcpu->index));
     } else {
         state->mp_state = KVM_MP_STATE_RUNNABLE;
-        kvm_boot_apply(&vcpu->accel->boot, state);
+        kvm_boot_apply(&vcpu->kvm->boot, state);
     }
     vcpu->state_valid = true;
     vcpu->state_dirty = true;

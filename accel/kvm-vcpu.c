@@ -44,9 +44,10 @@ static void set_signals(void)
 
 static bool may_run(const KvmVcpu *vcpu)
 {
-    const Accel *accel = vcpu->accel;
+    const KvmAccel *kvm = vcpu->kvm;
 
-    return accel->running && !accel->pauses && !runstate_stop_is_requested(accel->env.runstate);
+    return kvm->common.running && !kvm->common.pauses &&
+           !runstate_stop_is_requested(kvm->common.env.runstate);
 }
 
 static int run_once(KvmVcpu *vcpu)
@@ -77,13 +78,13 @@ static void finish_io(KvmVcpu *vcpu)
 /* Waits outside the guest until the vCPU may run or its thread shall end. */
 static void park(KvmVcpu *vcpu)
 {
-    Accel *accel = vcpu->accel;
+    KvmAccel *kvm = vcpu->kvm;
 
     finish_io(vcpu);
     vcpu->parked = true;
-    g_cond_broadcast(&accel->parked_cond);
-    while (!may_run(vcpu) && !accel->ending) {
-        g_cond_wait(&accel->run_cond, &accel->lock);
+    g_cond_broadcast(&kvm->parked_cond);
+    while (!may_run(vcpu) && !kvm->ending) {
+        g_cond_wait(&kvm->run_cond, &kvm->common.lock);
     }
     vcpu->parked = false;
 }
@@ -120,16 +121,16 @@ static void prepare_run(KvmVcpu *vcpu)
 /* One stay in the guest and what follows from it; lock held before and after. */
 static void run_guest(KvmVcpu *vcpu)
 {
-    Accel *accel = vcpu->accel;
+    KvmAccel *kvm = vcpu->kvm;
     int err;
 
     prepare_run(vcpu);
-    vcpu->slots_seen = accel->slots_generation;
+    vcpu->slots_seen = kvm->slots_generation;
     g_atomic_int_set(&vcpu->in_guest, 1);
-    g_mutex_unlock(&accel->lock);
+    g_mutex_unlock(&kvm->common.lock);
     err = run_once(vcpu);
     g_atomic_int_set(&vcpu->in_guest, 0);
-    g_mutex_lock(&accel->lock);
+    g_mutex_lock(&kvm->common.lock);
     vcpu->run->immediate_exit = 0;
     if (!err) {
         vcpu->io_pending = false;
@@ -148,12 +149,12 @@ static void run_guest(KvmVcpu *vcpu)
 static void *vcpu_thread(void *opaque)
 {
     KvmVcpu *vcpu = opaque;
-    Accel *accel = vcpu->accel;
+    KvmAccel *kvm = vcpu->kvm;
 
     set_signals();
-    g_mutex_lock(&accel->lock);
+    g_mutex_lock(&kvm->common.lock);
     vcpu->thread_id = gettid();
-    while (!accel->ending) {
+    while (!kvm->ending) {
         if (may_run(vcpu)) {
             run_guest(vcpu);
         } else {
@@ -161,14 +162,14 @@ static void *vcpu_thread(void *opaque)
         }
     }
     vcpu->parked = true;
-    g_mutex_unlock(&accel->lock);
+    g_mutex_unlock(&kvm->common.lock);
     return NULL;
 }
 
-void kvm_kick_all(Accel *accel)
+void kvm_kick_all(KvmAccel *kvm)
 {
-    for (unsigned i = 0; i < accel->n_vcpus; i++) {
-        KvmVcpu *vcpu = &accel->vcpus[i];
+    for (unsigned i = 0; i < kvm->n_vcpus; i++) {
+        KvmVcpu *vcpu = &kvm->vcpus[i];
 
         if (vcpu->has_thread && !vcpu->parked) {
             vcpu->run->immediate_exit = 1;
@@ -177,59 +178,59 @@ void kvm_kick_all(Accel *accel)
     }
 }
 
-void kvm_exclude_guests(Accel *accel)
+void kvm_exclude_guests(KvmAccel *kvm)
 {
-    kvm_kick_all(accel);
-    for (unsigned i = 0; i < accel->n_vcpus; i++) {
+    kvm_kick_all(kvm);
+    for (unsigned i = 0; i < kvm->n_vcpus; i++) {
         /* Leaving the guest takes a fraction of a millisecond and nothing that we hold. */
-        while (g_atomic_int_get(&accel->vcpus[i].in_guest)) {
+        while (g_atomic_int_get(&kvm->vcpus[i].in_guest)) {
             g_usleep(20);
         }
     }
 }
 
-static bool all_parked(const Accel *accel)
+static bool all_parked(const KvmAccel *kvm)
 {
-    for (unsigned i = 0; i < accel->n_vcpus; i++) {
-        if (accel->vcpus[i].has_thread && !accel->vcpus[i].parked) {
+    for (unsigned i = 0; i < kvm->n_vcpus; i++) {
+        if (kvm->vcpus[i].has_thread && !kvm->vcpus[i].parked) {
             return false;
         }
     }
     return true;
 }
 
-void kvm_wait_parked(Accel *accel)
+void kvm_wait_parked(KvmAccel *kvm)
 {
-    while (!all_parked(accel)) {
-        g_cond_wait(&accel->parked_cond, &accel->lock);
+    while (!all_parked(kvm)) {
+        g_cond_wait(&kvm->parked_cond, &kvm->common.lock);
     }
 }
 
-void kvm_release(Accel *accel)
+void kvm_release(KvmAccel *kvm)
 {
-    for (unsigned i = 0; i < accel->n_vcpus; i++) {
+    for (unsigned i = 0; i < kvm->n_vcpus; i++) {
         g_autoptr(GError) err = NULL;
 
-        if (!kvm_state_flush(&accel->vcpus[i], &err)) {
+        if (!kvm_state_flush(&kvm->vcpus[i], &err)) {
             error_report("%s", err->message);
-            runstate_request_stop(accel->env.runstate, RUN_STATE_INTERNAL_ERROR);
+            runstate_request_stop(kvm->common.env.runstate, RUN_STATE_INTERNAL_ERROR);
         }
     }
-    g_cond_broadcast(&accel->run_cond);
+    g_cond_broadcast(&kvm->run_cond);
 }
 
 /* --- Creation --- */
 
-bool kvm_create_vcpu(Accel *accel, KvmVcpu *vcpu, const struct kvm_cpuid2 *cpuid, GError **errp)
+bool kvm_create_vcpu(KvmAccel *kvm, KvmVcpu *vcpu, const struct kvm_cpuid2 *cpuid, GError **errp)
 {
     /* KVM takes its number of a vCPU for the APIC id. */
-    vcpu->fd = ioctl(accel->vm_fd, KVM_CREATE_VCPU,
-                     (unsigned long)cpu_apic_id(&accel->topology, vcpu->index));
+    vcpu->fd =
+        ioctl(kvm->vm_fd, KVM_CREATE_VCPU, (unsigned long)cpu_apic_id(&kvm->topology, vcpu->index));
     if (vcpu->fd < 0) {
         error_set_errno(errp, errno, "KVM cannot create CPU %u", vcpu->index);
         return false;
     }
-    vcpu->run = mmap(NULL, accel->run_size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu->fd, 0);
+    vcpu->run = mmap(NULL, kvm->run_size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu->fd, 0);
     if (vcpu->run == MAP_FAILED) {
         vcpu->run = NULL;
         error_set_errno(errp, errno, "cannot map the run page of CPU %u", vcpu->index);
@@ -273,7 +274,7 @@ void kvm_destroy_vcpu(KvmVcpu *vcpu)
         pthread_join(vcpu->thread, NULL);
     }
     if (vcpu->run) {
-        munmap(vcpu->run, vcpu->accel->run_size);
+        munmap(vcpu->run, vcpu->kvm->run_size);
     }
     if (vcpu->fd >= 0) {
         close(vcpu->fd);

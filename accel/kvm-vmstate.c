@@ -175,7 +175,7 @@ static bool vcpu_pre_load(void *opaque, GError **errp)
 static bool fit_xsave(KvmVcpu *vcpu, GError **errp)
 {
     VcpuState *state = &vcpu->state;
-    uint32_t want = vcpu->accel->vcpu_template.state.xsave_size;
+    uint32_t want = vcpu->kvm->vcpu_template.state.xsave_size;
 
     if (state->xsave_size > want) {
         error_set(errp, "CPU %u: the state has %u bytes of XSAVE, this host's KVM takes %u",

@@ -24,19 +24,19 @@
 #define KVM_IDENTITY_MAP_ADDR 0xfffbc000ull
 #define KVM_TSS_ADDR 0xfffbd000ull
 
-int kvm_check(Accel *accel, long cap)
+int kvm_check(KvmAccel *kvm, long cap)
 {
-    int r = ioctl(accel->vm_fd, KVM_CHECK_EXTENSION, cap);
+    int r = ioctl(kvm->vm_fd, KVM_CHECK_EXTENSION, cap);
 
     return MAX(r, 0);
 }
 
-static bool open_device(Accel *accel, GError **errp)
+static bool open_device(KvmAccel *kvm, GError **errp)
 {
     int version;
 
-    accel->kvm_fd = open(KVM_DEVICE, O_RDWR | O_CLOEXEC);
-    if (accel->kvm_fd < 0) {
+    kvm->kvm_fd = open(KVM_DEVICE, O_RDWR | O_CLOEXEC);
+    if (kvm->kvm_fd < 0) {
         const char *hint = "";
 
         if (errno == ENOENT || errno == ENODEV || errno == ENXIO) {
@@ -49,7 +49,7 @@ static bool open_device(Accel *accel, GError **errp)
         error_set(errp, "cannot open %s%s: %s (errno %d)", KVM_DEVICE, hint, g_strerror(err), err);
         return false;
     }
-    version = ioctl(accel->kvm_fd, KVM_GET_API_VERSION, 0);
+    version = ioctl(kvm->kvm_fd, KVM_GET_API_VERSION, 0);
     if (version != KVM_API_VERSION) {
         error_set(errp, "%s speaks version %d of KVM's interface, %d is needed", KVM_DEVICE,
                   version, KVM_API_VERSION);
@@ -58,12 +58,12 @@ static bool open_device(Accel *accel, GError **errp)
     return true;
 }
 
-static bool create_vm(Accel *accel, GError **errp)
+static bool create_vm(KvmAccel *kvm, GError **errp)
 {
     do {
-        accel->vm_fd = ioctl(accel->kvm_fd, KVM_CREATE_VM, 0);
-    } while (accel->vm_fd < 0 && errno == EINTR);
-    if (accel->vm_fd < 0) {
+        kvm->vm_fd = ioctl(kvm->kvm_fd, KVM_CREATE_VM, 0);
+    } while (kvm->vm_fd < 0 && errno == EINTR);
+    if (kvm->vm_fd < 0) {
         int err = errno;
 
         error_set_errno(errp, err, "%s: cannot create a virtual machine%s", KVM_DEVICE,
@@ -73,7 +73,7 @@ static bool create_vm(Accel *accel, GError **errp)
     return true;
 }
 
-static bool check_required(Accel *accel, GError **errp)
+static bool check_required(KvmAccel *kvm, GError **errp)
 {
     static const struct {
         long cap;
@@ -97,7 +97,7 @@ static bool check_required(Accel *accel, GError **errp)
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(required); i++) {
-        if (!kvm_check(accel, required[i].cap)) {
+        if (!kvm_check(kvm, required[i].cap)) {
             error_set_class(errp, COWBIRD_ERROR_KVM_MISSING_CAP,
                             "this host's KVM lacks %s (Linux 4.13 or later on x86-64 has it)",
                             required[i].name);
@@ -107,99 +107,99 @@ static bool check_required(Accel *accel, GError **errp)
     return true;
 }
 
-static void read_optional(Accel *accel)
+static void read_optional(KvmAccel *kvm)
 {
-    KvmCaps *caps = &accel->caps;
+    KvmCaps *caps = &kvm->caps;
 
-    caps->sregs2 = kvm_check(accel, KVM_CAP_SREGS2);
-    caps->exit_on_emulation_failure = kvm_check(accel, KVM_CAP_EXIT_ON_EMULATION_FAILURE);
-    caps->kvmclock_ctrl = kvm_check(accel, KVM_CAP_KVMCLOCK_CTRL);
-    caps->slots = kvm_check(accel, KVM_CAP_NR_MEMSLOTS);
+    caps->sregs2 = kvm_check(kvm, KVM_CAP_SREGS2);
+    caps->exit_on_emulation_failure = kvm_check(kvm, KVM_CAP_EXIT_ON_EMULATION_FAILURE);
+    caps->kvmclock_ctrl = kvm_check(kvm, KVM_CAP_KVMCLOCK_CTRL);
+    caps->slots = kvm_check(kvm, KVM_CAP_NR_MEMSLOTS);
     if (!caps->slots) {
         caps->slots = 32; /* what kernels without the capability have */
     }
-    caps->max_vcpus = kvm_check(accel, KVM_CAP_MAX_VCPUS);
+    caps->max_vcpus = kvm_check(kvm, KVM_CAP_MAX_VCPUS);
     if (!caps->max_vcpus) {
-        caps->max_vcpus = MAX(kvm_check(accel, KVM_CAP_NR_VCPUS), 1);
+        caps->max_vcpus = MAX(kvm_check(kvm, KVM_CAP_NR_VCPUS), 1);
     }
-    caps->xsave_size = kvm_check(accel, KVM_CAP_XSAVE2);
+    caps->xsave_size = kvm_check(kvm, KVM_CAP_XSAVE2);
     log_printf(LOG_KVM, "kvm_caps: sregs2=%d slots=%u vcpus=%u xsave=%zu", caps->sregs2,
                caps->slots, caps->max_vcpus, caps->xsave_size);
 }
 
-static bool set_up_vm(Accel *accel, GError **errp)
+static bool set_up_vm(KvmAccel *kvm, GError **errp)
 {
     uint64_t identity = KVM_IDENTITY_MAP_ADDR;
     struct kvm_enable_cap cap = { .cap = KVM_CAP_EXIT_ON_EMULATION_FAILURE, .args = { 1 } };
 
-    if (kvm_check(accel, KVM_CAP_SET_IDENTITY_MAP_ADDR) &&
-        ioctl(accel->vm_fd, KVM_SET_IDENTITY_MAP_ADDR, &identity) < 0) {
+    if (kvm_check(kvm, KVM_CAP_SET_IDENTITY_MAP_ADDR) &&
+        ioctl(kvm->vm_fd, KVM_SET_IDENTITY_MAP_ADDR, &identity) < 0) {
         error_set_errno(errp, errno, "KVM_SET_IDENTITY_MAP_ADDR 0x%" G_GINT64_MODIFIER "x",
                         identity);
         return false;
     }
-    if (kvm_check(accel, KVM_CAP_SET_TSS_ADDR) &&
-        ioctl(accel->vm_fd, KVM_SET_TSS_ADDR, KVM_TSS_ADDR) < 0) {
+    if (kvm_check(kvm, KVM_CAP_SET_TSS_ADDR) &&
+        ioctl(kvm->vm_fd, KVM_SET_TSS_ADDR, KVM_TSS_ADDR) < 0) {
         error_set_errno(errp, errno, "KVM_SET_TSS_ADDR 0x%llx", KVM_TSS_ADDR);
         return false;
     }
-    if (accel->caps.exit_on_emulation_failure && ioctl(accel->vm_fd, KVM_ENABLE_CAP, &cap) < 0) {
+    if (kvm->caps.exit_on_emulation_failure && ioctl(kvm->vm_fd, KVM_ENABLE_CAP, &cap) < 0) {
         /* Only the bytes of the instruction are missing from the report then. */
-        accel->caps.exit_on_emulation_failure = false;
+        kvm->caps.exit_on_emulation_failure = false;
     }
     return true;
 }
 
-bool kvm_open(Accel *accel, GError **errp)
+bool kvm_open(KvmAccel *kvm, GError **errp)
 {
-    if (!open_device(accel, errp) || !create_vm(accel, errp) || !check_required(accel, errp)) {
+    if (!open_device(kvm, errp) || !create_vm(kvm, errp) || !check_required(kvm, errp)) {
         return false;
     }
-    accel->run_size = ioctl(accel->kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
-    if ((ssize_t)accel->run_size < (ssize_t)sizeof(struct kvm_run)) {
+    kvm->run_size = ioctl(kvm->kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
+    if ((ssize_t)kvm->run_size < (ssize_t)sizeof(struct kvm_run)) {
         error_set(errp, "%s: KVM_GET_VCPU_MMAP_SIZE gives %zd bytes", KVM_DEVICE,
-                  (ssize_t)accel->run_size);
+                  (ssize_t)kvm->run_size);
         return false;
     }
-    read_optional(accel);
-    return set_up_vm(accel, errp);
+    read_optional(kvm);
+    return set_up_vm(kvm, errp);
 }
 
-void kvm_close(Accel *accel)
+void kvm_close(KvmAccel *kvm)
 {
-    if (accel->vm_fd >= 0) {
-        close(accel->vm_fd);
+    if (kvm->vm_fd >= 0) {
+        close(kvm->vm_fd);
     }
-    if (accel->kvm_fd >= 0) {
-        close(accel->kvm_fd);
+    if (kvm->kvm_fd >= 0) {
+        close(kvm->kvm_fd);
     }
-    g_free(accel->supported);
+    g_free(kvm->supported);
 }
 
 /* KVM tells of the local APIC's deadline timer by a capability: it comes with the irqchip. */
-static void add_deadline_timer(Accel *accel)
+static void add_deadline_timer(KvmAccel *kvm)
 {
-    struct kvm_cpuid_entry2 *e = cpuid_find(accel->supported, 1, 0);
+    struct kvm_cpuid_entry2 *e = cpuid_find(kvm->supported, 1, 0);
 
-    if (e && accel->chips && kvm_check(accel, KVM_CAP_TSC_DEADLINE_TIMER)) {
+    if (e && kvm->chips && kvm_check(kvm, KVM_CAP_TSC_DEADLINE_TIMER)) {
         e->ecx |= 1u << 24;
     }
 }
 
-const struct kvm_cpuid2 *kvm_supported_cpuid(Accel *accel, GError **errp)
+const struct kvm_cpuid2 *kvm_supported_cpuid(KvmAccel *kvm, GError **errp)
 {
-    for (unsigned n = 128; !accel->supported; n *= 2) {
+    for (unsigned n = 128; !kvm->supported; n *= 2) {
         g_autofree struct kvm_cpuid2 *c =
             g_malloc0(sizeof(*c) + n * sizeof(struct kvm_cpuid_entry2));
 
         c->nent = n;
-        if (ioctl(accel->kvm_fd, KVM_GET_SUPPORTED_CPUID, c) == 0) {
-            accel->supported = g_steal_pointer(&c);
-            add_deadline_timer(accel);
+        if (ioctl(kvm->kvm_fd, KVM_GET_SUPPORTED_CPUID, c) == 0) {
+            kvm->supported = g_steal_pointer(&c);
+            add_deadline_timer(kvm);
         } else if (errno != E2BIG || n > 4096) {
             error_set_errno(errp, errno, "%s: KVM_GET_SUPPORTED_CPUID", KVM_DEVICE);
             return NULL;
         }
     }
-    return accel->supported;
+    return kvm->supported;
 }

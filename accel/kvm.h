@@ -9,8 +9,10 @@
 #include <linux/kvm.h>
 #include <pthread.h>
 
-#include "accel/accel.h"
+#include "accel/accel-ops.h"
 #include "accel/kvm-state.h"
+
+typedef struct KvmAccel KvmAccel;
 
 /* Optional capabilities; the required ones are checked once and not kept. */
 typedef struct KvmCaps {
@@ -23,7 +25,7 @@ typedef struct KvmCaps {
 } KvmCaps;
 
 typedef struct KvmVcpu {
-    Accel *accel;
+    KvmAccel *kvm;
     unsigned index;
     int fd;
     struct kvm_run *run;
@@ -32,7 +34,7 @@ typedef struct KvmVcpu {
     int thread_id;   /* gettid, valid after accel_create_vcpus */
     bool parked;     /* outside the guest, waiting; big lock */
     bool io_pending; /* the last exit was I/O whose result KVM has not taken yet; its own thread */
-    unsigned slots_seen; /* of accel->slots_generation when it entered the guest; its own thread */
+    unsigned slots_seen; /* of kvm->slots_generation when it entered the guest; its own thread */
     bool tell_paused;    /* the guest's clock shall know of a pause; big lock */
     gint in_guest;       /* atomic: set with the lock held, cleared as soon as KVM_RUN returns */
     gint nmi_wanted;     /* atomic */
@@ -54,20 +56,17 @@ typedef struct KvmSlot {
 
 typedef struct KvmChips KvmChips;
 
-struct Accel {
-    AccelEnv env;
+struct KvmAccel {
+    Accel common; /* first */
     int kvm_fd;
     int vm_fd;
     KvmCaps caps;
     size_t run_size;
     struct kvm_cpuid2 *supported; /* KVM_GET_SUPPORTED_CPUID, read once; NULL = not yet */
 
-    GMutex lock;       /* the big lock */
     GCond run_cond;    /* vCPUs may have become free to run */
     GCond parked_cond; /* a vCPU has parked */
-    bool running;      /* the run state lets vCPUs run */
     bool ending;       /* threads end */
-    unsigned pauses;   /* of accel_pause */
 
     GArray *ranges;            /* of KvmSlot: the RAM of the address map, ascending */
     GArray *slots;             /* of KvmSlot: what KVM has */
@@ -89,34 +88,52 @@ struct Accel {
     KvmChips *chips; /* NULL without irqchip */
 };
 
+#define KVM_ACCEL(accel) ((KvmAccel *)(accel))
+
 /* --- kvm.c --- */
-bool kvm_open(Accel *accel, GError **errp);
-void kvm_close(Accel *accel);
+bool kvm_open(KvmAccel *kvm, GError **errp);
+void kvm_close(KvmAccel *kvm);
 /* KVM_CHECK_EXTENSION on the VM, 0 = absent. */
-int kvm_check(Accel *accel, long cap);
-const struct kvm_cpuid2 *kvm_supported_cpuid(Accel *accel, GError **errp);
+int kvm_check(KvmAccel *kvm, long cap);
+const struct kvm_cpuid2 *kvm_supported_cpuid(KvmAccel *kvm, GError **errp);
 
 /* --- kvm-slots.c --- */
 /* The address map's listener (lock held once there are vCPUs). */
 void kvm_commit_slots(void *opaque, const AddressRange *removed, size_t n_removed,
                       const AddressRange *added, size_t n_added);
 
+/* --- kvm-chips.c --- */
+bool kvm_create_irqchip(Accel *accel, bool pit, GError **errp);
+
+/* --- kvm-irq.c: see accel.h --- */
+void kvm_set_irq(Accel *accel, unsigned gsi, int level);
+bool kvm_send_msi(Accel *accel, uint64_t address, uint32_t data);
+void kvm_inject_nmi(Accel *accel);
+int kvm_add_msi_route(Accel *accel, uint64_t address, uint32_t data, GError **errp);
+void kvm_update_msi_route(Accel *accel, int gsi, uint64_t address, uint32_t data);
+void kvm_remove_msi_route(Accel *accel, int gsi);
+bool kvm_commit_routes(Accel *accel, GError **errp);
+bool kvm_add_irqfd(Accel *accel, int eventfd, int resample, int gsi, GError **errp);
+bool kvm_remove_irqfd(Accel *accel, int eventfd, int gsi, GError **errp);
+bool kvm_add_ioevent(Accel *accel, const AccelIoEvent *e, GError **errp);
+void kvm_remove_ioevent(Accel *accel, const AccelIoEvent *e);
+
 /* --- kvm-vcpu.c --- */
-bool kvm_create_vcpu(Accel *accel, KvmVcpu *vcpu, const struct kvm_cpuid2 *cpuid, GError **errp);
+bool kvm_create_vcpu(KvmAccel *kvm, KvmVcpu *vcpu, const struct kvm_cpuid2 *cpuid, GError **errp);
 bool kvm_start_vcpu_thread(KvmVcpu *vcpu, GError **errp);
 void kvm_destroy_vcpu(KvmVcpu *vcpu);
 /* Makes every vCPU leave the guest and look at what it may do (lock held). */
-void kvm_kick_all(Accel *accel);
+void kvm_kick_all(KvmAccel *kvm);
 /* Waits until every vCPU is parked (lock held, given up while waiting; not on a vCPU's thread). */
-void kvm_wait_parked(Accel *accel);
+void kvm_wait_parked(KvmAccel *kvm);
 
 /* Writes back what is dirty of all vCPUs, then lets them look whether they may run (lock held). */
-void kvm_release(Accel *accel);
+void kvm_release(KvmAccel *kvm);
 /*
  * Returns when no vCPU is in the guest; none can enter it before the lock is given up (lock held
  * all the time, any thread).
  */
-void kvm_exclude_guests(Accel *accel);
+void kvm_exclude_guests(KvmAccel *kvm);
 
 /* --- kvm-exit.c --- */
 /* Deals with the exit that is in vcpu->run (lock held). */
