@@ -23,6 +23,7 @@
 #include "hw/misc/vmgenid.h"
 #include "hw/pci/i440fx.h"
 #include "hw/timer/mc146818rtc.h"
+#include "hw/virtio/rng-backend.h"
 
 const QomType hw_types[] = {
     { "bus", bus_get_type },
@@ -48,5 +49,8 @@ const QomType hw_types[] = {
     { "isa-serial", isa_serial_get_type },
     { "isa-debugcon", isa_debugcon_get_type },
     { "isa-debug-exit", isa_debug_exit_get_type },
+    { "rng-backend", rng_backend_get_type },
+    { "rng-random", rng_random_get_type },
+    { "rng-builtin", rng_builtin_get_type },
     { .name = NULL },
 };
