@@ -213,6 +213,16 @@ panic:
 timer_interrupt:
     incq timer_ticks
     jmp end_of_interrupt
+/* Reading a device's ISR register takes its INTx back. */
+virtio_interrupt:
+    incq virtio_interrupts
+    pushq %rax
+    movq virtio_isr, %rax
+    testq %rax, %rax
+    jz 1f
+    movb (%rax), %al
+1:  popq %rax
+    jmp end_of_interrupt
 serial_interrupt:
     incq serial_interrupts
 end_of_interrupt:
@@ -280,6 +290,8 @@ spurious_interrupt:
     jmp timer_interrupt
 .elseif vector == VECTOR_SERIAL
     jmp serial_interrupt
+.elseif vector == VECTOR_VIRTIO
+    jmp virtio_interrupt
 .elseif vector == VECTOR_WAKE
     jmp end_of_interrupt
 .elseif vector == VECTOR_SPURIOUS
@@ -316,10 +328,14 @@ spurious_interrupt:
     .fill 2048, 1, 0
     .balign 16
 ring0_stack_top:
-    .globl timer_ticks, serial_interrupts, cpus_started
+    .globl timer_ticks, serial_interrupts, virtio_interrupts, virtio_isr, cpus_started
 timer_ticks:
     .quad 0
 serial_interrupts:
+    .quad 0
+virtio_interrupts:
+    .quad 0
+virtio_isr:
     .quad 0
 cpus_started:
     .long 1

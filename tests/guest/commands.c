@@ -3,21 +3,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "tests/guest/guest.h"
+#include "tests/guest/commands.h"
 #include "tests/guest/pages.h"
 
-#define MAX_ARGUMENTS 5
 #define DEBUGCON 0xe9
 #define KVMCLOCK_MSR 0x4b564d01
-
-typedef struct Command {
-    const char *name;
-    unsigned min, max; /* arguments */
-    /* Prints what follows "ok". */
-    void (*run)(const struct Command *command, const uint64_t *arguments, unsigned count);
-    WorkKind work;
-    bool others;
-} Command;
 
 static unsigned cpus_for_work = 1;
 
@@ -315,13 +305,19 @@ static const Command commands[] = {
     { "simd-check", 1, 1, run_simd_check, 0, false },
     { "triple-fault", 0, 0, run_triple_fault, 0, false },
     { "undefined", 0, 0, run_undefined, 0, false },
+    { 0 },
 };
+
+static const Command *const tables[] = { commands,         pci_commands, virtio_commands,
+                                         balloon_commands, rng_commands, vserial_commands };
 
 static const Command *find_command(const char *name)
 {
-    for (unsigned i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (text_equal(name, commands[i].name)) {
-            return &commands[i];
+    for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        for (const Command *command = tables[i]; command->name != NULL; command++) {
+            if (text_equal(name, command->name)) {
+                return command;
+            }
         }
     }
     return NULL;
@@ -350,7 +346,7 @@ void commands_run_line(char *line)
         say_error("no such command", name);
         return;
     }
-    while (*(word = text_word(&line)) != '\0') {
+    while (command->run_text == NULL && *(word = text_word(&line)) != '\0') {
         if (count == command->max || !text_number(word, &arguments[count++])) {
             say_error("bad argument", word);
             return;
@@ -361,13 +357,17 @@ void commands_run_line(char *line)
         return;
     }
     serial_put("ok");
-    command->run(command, arguments, count);
+    if (command->run_text != NULL) {
+        command->run_text(line);
+    } else {
+        command->run(command, arguments, count);
+    }
     serial_put("\n");
 }
 
 void commands_run_script(const char *script)
 {
-    char line[512];
+    char line[LINE_SIZE];
 
     while (*script != '\0') {
         size_t length = 0;

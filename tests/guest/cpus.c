@@ -21,6 +21,7 @@
 /* 50 Hz where the APIC runs at 1 GHz, as KVM's and QEMU's do. */
 #define TIMER_COUNT 1250000u
 #define SERIAL_PIN 4
+#define PIN_LEVEL 0x8000u
 #define START_LIMIT_CYCLES 4000000000ull
 
 static struct {
@@ -92,6 +93,12 @@ void cpus_init(void)
     *apic(APIC_LVT_TIMER) = TIMER_PERIODIC | VECTOR_TIMER;
     *apic(APIC_TIMER_INITIAL) = TIMER_COUNT;
     start_others();
+}
+
+void cpus_route_pin(unsigned pin, unsigned vector)
+{
+    ioapic_write(0x11 + 2 * pin, *apic(APIC_ID));
+    ioapic_write(0x10 + 2 * pin, PIN_LEVEL | vector);
 }
 
 unsigned cpus_count(void)

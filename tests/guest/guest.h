@@ -13,7 +13,8 @@
 #include "tests/guest/layout.h"
 
 /* boot.S */
-extern volatile uint64_t timer_ticks, serial_interrupts;
+extern volatile uint64_t timer_ticks, serial_interrupts, virtio_interrupts;
+extern volatile uint64_t virtio_isr; /* address of the register that ends an INTx; 0: none */
 extern volatile uint32_t cpus_started;
 extern const uint8_t ap_trampoline[], ap_trampoline_end[];
 uint64_t ring0_call(uint64_t what, uint64_t a, uint64_t b, uint64_t c);
@@ -115,6 +116,8 @@ const BootFacts *boot_facts(void);
 /* cpus.c */
 void cpus_init(void);
 unsigned cpus_count(void);
+/* Level-triggered pin of the I/O APIC to a vector on the boot processor. */
+void cpus_route_pin(unsigned pin, unsigned vector);
 /* Runs job(cpu, count, opaque) on `count` processors at once, number 0 being the caller. */
 void cpus_run(unsigned count, void (*job)(unsigned cpu, unsigned count, void *opaque),
               void *opaque);
@@ -135,6 +138,8 @@ typedef struct WorkResult {
 } WorkResult;
 
 WorkResult work_run(const Work *work, unsigned cpus);
+/* The part of usable range i that lies in [start, start + length), in page numbers; false if there is none. */
+bool work_clip(unsigned i, uint64_t start, uint64_t length, uint64_t *ret_first, uint64_t *ret_end);
 void work_print_hashes(uint64_t start, uint64_t length);
 /* Returns the sum of the words read. */
 uint64_t work_random_reads(uint64_t start, uint64_t length, uint64_t count, uint64_t seed);

@@ -38,12 +38,16 @@
 #define VECTORS 64
 #define VECTOR_TIMER 0x20
 #define VECTOR_SERIAL 0x24
+#define VECTOR_VIRTIO 0x28
 #define VECTOR_WAKE 0x30
 #define VECTOR_SPURIOUS 0x3f
 
 #define TRAMPOLINE 0x8000
 #define APIC_BASE 0xfee00000
 #define IOAPIC_BASE 0xfec00000
+
+/* Characters of a command. */
+#define LINE_SIZE 1024
 
 /* How the image was entered. */
 #define ENTRY_LINUX 1

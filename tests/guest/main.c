@@ -19,7 +19,7 @@ static uint64_t usable_pages(void)
 
 void user_main(uint32_t entry, const void *boot_info)
 {
-    char line[512];
+    char line[LINE_SIZE];
 
     memory_map_init(entry, boot_info);
     serial_init();

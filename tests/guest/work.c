@@ -44,9 +44,7 @@ static void work_on_page(const Work *work, uint64_t number, WorkResult *result)
     }
 }
 
-/* The part of usable range i that lies in [start, start + length), in page numbers. */
-static bool clip(unsigned i, uint64_t start, uint64_t length, uint64_t *ret_first,
-                 uint64_t *ret_end)
+bool work_clip(unsigned i, uint64_t start, uint64_t length, uint64_t *ret_first, uint64_t *ret_end)
 {
     const MemoryRange *range = memory_map_usable(i);
     uint64_t end = start + length < start ? UINT64_MAX : start + length;
@@ -66,7 +64,7 @@ static void work_share(unsigned cpu, unsigned count, void *opaque)
     WorkResult result = { 0 };
 
     for (unsigned i = 0; i < memory_map_usable_count(); i++) {
-        if (!clip(i, work->start, work->length, &first, &end)) {
+        if (!work_clip(i, work->start, work->length, &first, &end)) {
             continue;
         }
         for (uint64_t n = first; n < end; n++) {
@@ -108,7 +106,7 @@ void work_print_hashes(uint64_t start, uint64_t length)
     uint64_t first, end;
 
     for (unsigned i = 0; i < memory_map_usable_count(); i++) {
-        if (!clip(i, start, length, &first, &end)) {
+        if (!work_clip(i, start, length, &first, &end)) {
             continue;
         }
         for (uint64_t n = first; n < end; n++) {
