@@ -100,6 +100,8 @@ typedef struct QomProperty {
     const char *description;   /* shown by device-list-properties; may be NULL */
     unsigned flags;            /* QomPropFlags */
     const char *type_name;     /* type shown to users, NULL: derived from kind */
+    /* The property is that of the same name of this child of the object; offset, get and set are not used. */
+    const char *child;
     /* If present they replace the access by offset (required for QOM_CUSTOM; set NULL = read-only). */
     json_object *(*get)(Object *obj, GError **errp);
     bool (*set)(Object *obj, json_object *value, GError **errp);
@@ -180,7 +182,10 @@ struct _ContainerClass {
     ObjectClass parent_class;
 };
 
-/* An object with its defaults, made for the tree of root (may be NULL). Caller owns the reference. */
+/*
+ * An object with its defaults, made for the tree of root (may be NULL), as are the children that its own init gives it.
+ * Caller owns the reference.
+ */
 Object *object_new(GType type, Object *root);
 /* Puts child under parent, which takes a reference. A name in use is an error. */
 bool object_add_child(Object *parent, const char *name, Object *child, GError **errp);

@@ -158,6 +158,9 @@ json_object *object_get_property_json(Object *obj, const char *name, GError **er
     if (!prop) {
         return NULL;
     }
+    if (prop->child) {
+        return object_get_property_json(object_get_child(obj, prop->child), name, errp);
+    }
     if (prop->get) {
         return prop->get(obj, errp);
     }
@@ -349,6 +352,9 @@ bool object_set_property_json(Object *obj, const char *name, json_object *value,
 
     if (!prop) {
         return false;
+    }
+    if (prop->child) {
+        return object_set_property_json(object_get_child(obj, prop->child), name, value, errp);
     }
     if ((prop->flags & QOM_PROP_READ_ONLY) || (prop->kind == QOM_CUSTOM && !prop->set)) {
         error_set(errp, "'%s': property '%s' is read-only", object_type_name(obj), name);

@@ -34,6 +34,9 @@ static GParamSpec *make_pspec(const QomProperty *p)
 {
     GParamFlags f = G_PARAM_READWRITE | G_PARAM_STATIC_NICK | G_PARAM_STATIC_BLURB;
 
+    if (p->child) {
+        return NULL;
+    }
     switch (p->kind) {
     case QOM_BOOL:
         return g_param_spec_boolean(p->name, NULL, p->description, p->def, f);
@@ -90,6 +93,9 @@ static void set_default(const QomProperty *prop, void *opaque)
 {
     void *field = qom_field(opaque, prop);
 
+    if (prop->child) {
+        return;
+    }
     switch (prop->kind) {
     case QOM_BOOL:
         *(bool *)field = prop->def;
@@ -126,6 +132,9 @@ void qom_set_defaults(Object *obj)
 
 static void release_value(const QomProperty *prop, void *opaque)
 {
+    if (prop->child) {
+        return;
+    }
     if (prop->kind == QOM_STRING) {
         g_clear_pointer((char **)qom_field(opaque, prop), g_free);
     } else if (prop->kind == QOM_LINK) {

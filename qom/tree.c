@@ -61,11 +61,19 @@ static void container_class_init(ContainerClass *klass)
 {
 }
 
+static void set_root(Object *obj, Object *root)
+{
+    obj->root = root;
+    for (guint i = 0; obj->children && i < obj->children->len; i++) {
+        set_root(g_ptr_array_index(obj->children, i), root);
+    }
+}
+
 Object *object_new(GType type, Object *root)
 {
     Object *obj = OBJECT(g_object_new(type, NULL));
 
-    obj->root = root;
+    set_root(obj, root);
     return obj;
 }
 

@@ -36,13 +36,29 @@ char *device_describe(Device *dev)
     return dev->id ? g_strdup_printf("%s '%s'", type, dev->id) : g_strdup(type);
 }
 
+/* Devices that a device is made of belong to the same machine; its globals may be meant for them. */
+static bool prepare_device(Machine *machine, Device *dev, GError **errp)
+{
+    GPtrArray *children = OBJECT(dev)->children;
+
+    dev->machine = machine;
+    dev->hotplugged = machine->started;
+    for (guint i = 0; children && i < children->len; i++) {
+        Object *child = g_ptr_array_index(children, i);
+
+        if (g_type_is_a(G_OBJECT_TYPE(child), TYPE_DEVICE) &&
+            !prepare_device(machine, DEVICE(child), errp)) {
+            return false;
+        }
+    }
+    return machine_apply_globals(machine, OBJECT(dev), errp);
+}
+
 Device *device_new(Machine *machine, GType type, GError **errp)
 {
     Device *dev = DEVICE(object_new(type, machine->root));
 
-    dev->machine = machine;
-    dev->hotplugged = machine->started;
-    if (!machine_apply_globals(machine, OBJECT(dev), errp)) {
+    if (!prepare_device(machine, dev, errp)) {
         g_object_unref(dev);
         return NULL;
     }

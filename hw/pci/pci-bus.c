@@ -131,10 +131,15 @@ static char *pci_bus_device_path(Bus *b, Device *d)
 
 uint32_t pci_config_read(PciBus *bus, unsigned devfn, unsigned offset, unsigned size)
 {
-    const PciDevice *dev = bus->functions[devfn & 0xff];
+    PciDevice *dev = bus->functions[devfn & 0xff];
     uint8_t bytes[4] = { 0xff, 0xff, 0xff, 0xff };
 
     if (dev && offset + size <= PCI_CONFIG_SIZE) {
+        PciDeviceClass *klass = PCI_DEVICE_GET_CLASS(dev);
+
+        if (klass->config_read) {
+            klass->config_read(dev, offset, size);
+        }
         memset(bytes, 0, sizeof(bytes));
         memcpy(bytes, dev->config + offset, MIN(size, sizeof(bytes)));
     }
@@ -165,6 +170,17 @@ void pci_bus_change_pirq(PciBus *bus, unsigned devfn, unsigned pin, bool asserte
     irq_set(&bus->pirq[n], bus->pirq_users[n] != 0);
 }
 
+static void pci_bus_finalize(GObject *gobj)
+{
+    PciBus *bus = PCI_BUS(gobj);
+
+    if (bus->irqfd_source) {
+        g_source_destroy(bus->irqfd_source);
+        g_source_unref(bus->irqfd_source);
+    }
+    G_OBJECT_CLASS(pci_bus_parent_class)->finalize(gobj);
+}
+
 static void pci_bus_init(PciBus *bus)
 {
 }
@@ -173,6 +189,7 @@ static void pci_bus_class_init(PciBusClass *klass)
 {
     BusClass *bc = BUS_CLASS(klass);
 
+    G_OBJECT_CLASS(klass)->finalize = pci_bus_finalize;
     bc->max_devices = PCI_SLOT_COUNT * PCI_FUNCTION_COUNT;
     bc->attach = pci_bus_attach;
     bc->detach = pci_bus_detach;

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "hw/pci/pci.h"
+#include "hw/pci/msix.h"
 
 #include <string.h>
 
@@ -202,6 +202,9 @@ void pci_device_config_write(PciDevice *dev, unsigned offset, uint32_t value, un
     }
     bars_update(dev);
     intx_update(dev);
+    if (dev->msix) {
+        msix_config_written(dev);
+    }
     if (klass->config_written) {
         klass->config_written(dev, offset, size);
     }
@@ -245,6 +248,7 @@ static void pci_device_unrealize(Device *d)
     if (klass->unrealize) {
         klass->unrealize(dev);
     }
+    msix_uninit(dev);
 }
 
 void pci_device_reset(PciDevice *dev)
@@ -259,6 +263,9 @@ void pci_device_reset(PciDevice *dev)
     }
     bars_update(dev);
     pci_set_intx(dev, 0);
+    if (dev->msix) {
+        msix_reset(dev);
+    }
 }
 
 static void pci_device_reset_default(Device *d)
@@ -308,8 +315,15 @@ static bool pci_device_post_load(void *opaque, int version, GError **errp)
     }
     bars_update(dev);
     intx_update(dev);
-    return true;
+    return msix_loaded(dev, errp);
 }
+
+/* Vectors have a table of their own, for the same structure. */
+#define VMSTATE_PCI_MSIX()                                                          \
+    {                                                                               \
+        .name = "msix", .size = sizeof(PciDevice), .num = 1, .vmsd = &vmstate_msix, \
+        .flags = VMS_STRUCT                                                         \
+    }
 
 const VMStateDescription vmstate_pci_device = {
     .name = "PCIDevice",
@@ -318,7 +332,8 @@ const VMStateDescription vmstate_pci_device = {
     .pre_save = pci_device_pre_save,
     .post_load = pci_device_post_load,
     .fields = (const VMStateField[]){ VMSTATE_UINT8_ARRAY(loaded, PciDevice, PCI_CONFIG_SIZE),
-                                      VMSTATE_BOOL(intx, PciDevice), VMSTATE_END_OF_LIST() },
+                                      VMSTATE_BOOL(intx, PciDevice), VMSTATE_PCI_MSIX(),
+                                      VMSTATE_END_OF_LIST() },
 };
 
 static const QomProperty pci_device_properties[] = {
@@ -333,6 +348,12 @@ static const QomProperty pci_device_properties[] = {
     QOM_PROPERTY_END,
 };
 
+static void pci_device_finalize(GObject *gobj)
+{
+    msix_free(PCI_DEVICE(gobj));
+    G_OBJECT_CLASS(pci_device_parent_class)->finalize(gobj);
+}
+
 static void pci_device_init(PciDevice *dev)
 {
     dev->next_capability = FIRST_CAPABILITY;
@@ -342,6 +363,7 @@ static void pci_device_class_init(PciDeviceClass *klass)
 {
     DeviceClass *dc = DEVICE_CLASS(klass);
 
+    G_OBJECT_CLASS(klass)->finalize = pci_device_finalize;
     qom_class_install(klass, pci_device_properties);
     dc->bus_type = "PCI";
     dc->realize = pci_device_realize;

@@ -46,7 +46,11 @@ enum {
     PCI_STATUS_CAPABILITIES = 0x10,
 };
 
+/* Capability ids. */
+enum { PCI_CAP_VENDOR = 0x09, PCI_CAP_MSIX = 0x11 };
+
 typedef struct _PciDevice PciDevice;
+typedef struct Msix Msix;
 
 #define TYPE_PCI_BUS (pci_bus_get_type())
 QOM_DECLARE_FINAL_TYPE(PciBus, pci_bus, PCI_BUS, BusClass)
@@ -57,6 +61,7 @@ struct _PciBus {
     PciDevice *functions[PCI_SLOT_COUNT * PCI_FUNCTION_COUNT];
     unsigned pirq_users[PCI_PIRQ_COUNT]; /* devices that assert it */
     IrqLine pirq[PCI_PIRQ_COUNT];        /* what stands behind; set by the interrupt router */
+    GSource *irqfd_source;               /* of msix.c; NULL until a vector wants an irqfd */
 };
 
 typedef enum PciBarKind { PCI_BAR_NONE, PCI_BAR_IO, PCI_BAR_MEM32, PCI_BAR_MEM64 } PciBarKind;
@@ -87,6 +92,7 @@ struct _PciDevice {
     bool intx;       /* the device wants an interrupt */
     bool intx_shown; /* ... and the line is asserted */
     uint8_t next_capability;
+    Msix *msix; /* NULL: none */
 };
 
 struct _PciDeviceClass {
@@ -98,6 +104,8 @@ struct _PciDeviceClass {
     /* Takes the device into use, in place of DeviceClass.realize. May be NULL. */
     bool (*realize)(PciDevice *dev, GError **errp);
     void (*unrealize)(PciDevice *dev);
+    /* The guest is about to read len bytes of the configuration at offset. May be NULL. */
+    void (*config_read)(PciDevice *dev, unsigned offset, unsigned len);
     /* The guest has changed len bytes of the configuration at offset. May be NULL. */
     void (*config_written)(PciDevice *dev, unsigned offset, unsigned len);
 };
