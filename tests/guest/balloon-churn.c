@@ -46,7 +46,7 @@ static VirtioResult free_block(const Churn *churn, uint64_t start)
     VirtioResult result;
 
     if (churn->report) {
-        return balloon_report(start, churn->block, CHUNK, &pieces);
+        return balloon_report(start, churn->block, CHUNK, CHUNK, &pieces);
     }
     result = balloon_pages(&job);
     if (result == VIRTIO_DONE) {

@@ -140,7 +140,8 @@ static VirtioResult send_pieces(unsigned queue, unsigned count)
     return ring_do(&balloon_device, queue, &length);
 }
 
-VirtioResult balloon_report(uint64_t start, uint64_t length, uint64_t piece, uint64_t *ret_pieces)
+VirtioResult balloon_report(uint64_t start, uint64_t length, uint64_t piece, uint64_t stride,
+                            uint64_t *ret_pieces)
 {
     unsigned queue = report_queue(), used = 0;
     VirtioResult result = VIRTIO_DONE;
@@ -149,14 +150,12 @@ VirtioResult balloon_report(uint64_t start, uint64_t length, uint64_t piece, uin
     if (!balloon_device.started || (balloon_device.features & FEATURE(F_REPORTING)) == 0) {
         return VIRTIO_ABSENT;
     }
-    while (length > 0 && result == VIRTIO_DONE) {
-        uint64_t size = length < piece ? length : piece;
+    for (uint64_t at = 0; at < length && result == VIRTIO_DONE; at += stride) {
+        uint64_t size = length - at < piece ? length - at : piece;
 
-        pieces[used++] = (RingDesc){ start, (uint32_t)size, 0, 0 };
-        start += size;
-        length -= size;
+        pieces[used++] = (RingDesc){ start + at, (uint32_t)size, 0, 0 };
         ++*ret_pieces;
-        if (used == REPORT_PIECES || length == 0) {
+        if (used == REPORT_PIECES || length - at <= stride) {
             result = send_pieces(queue, used);
             used = 0;
         }
@@ -194,13 +193,13 @@ static void run_pages(const Command *command, const uint64_t *arguments, unsigne
     virtio_print_result(result);
 }
 
-/* START LENGTH [PIECE] */
+/* START LENGTH [PIECE [STRIDE]] */
 static void run_report(const Command *command, const uint64_t *arguments, unsigned count)
 {
-    uint64_t count_of_pieces, before = read_tsc();
+    uint64_t piece = count > 2 && arguments[2] > 0 ? arguments[2] : 0x200000, before = read_tsc();
+    uint64_t stride = count > 3 && arguments[3] > 0 ? arguments[3] : piece, count_of_pieces;
     VirtioResult result =
-        balloon_report(arguments[0], arguments[1],
-                       count > 2 && arguments[2] > 0 ? arguments[2] : 0x200000, &count_of_pieces);
+        balloon_report(arguments[0], arguments[1], piece, stride, &count_of_pieces);
 
     serial_put_field("pieces", count_of_pieces);
     serial_put_field("cycles", read_tsc() - before);
@@ -268,7 +267,7 @@ const Command balloon_commands[] = {
     { "balloon-start", 0, 2, run_start },
     { "inflate", 2, 4, run_pages },
     { "deflate", 2, 4, run_pages },
-    { "report", 2, 3, run_report },
+    { "report", 2, 4, run_report },
     { "balloon-pfn", 2, MAX_ARGUMENTS, run_pfn },
     { "balloon-config", 0, 1, run_config },
     { "balloon-stats", 0, 2, run_stats },

@@ -32,8 +32,9 @@ typedef struct BalloonJob {
 
 VirtioResult balloon_start(uint64_t wanted, uint32_t poison);
 VirtioResult balloon_pages(BalloonJob *job);
-/* Reports [start, start + length) as free, `piece` bytes in a descriptor. */
-VirtioResult balloon_report(uint64_t start, uint64_t length, uint64_t piece, uint64_t *ret_pieces);
+/* Reports `piece` bytes as free every `stride` bytes from start on, cut off at start + length. */
+VirtioResult balloon_report(uint64_t start, uint64_t length, uint64_t piece, uint64_t stride,
+                            uint64_t *ret_pieces);
 
 /* balloon-churn.c */
 void balloon_run_churn(char *text);

@@ -70,6 +70,12 @@ static void run_hashes(const Command *command, const uint64_t *arguments, unsign
     serial_put("end");
 }
 
+/* START LENGTH SEED... */
+static void run_classify(const Command *command, const uint64_t *arguments, unsigned count)
+{
+    work_classify(arguments[0], arguments[1], arguments + 2, count - 2);
+}
+
 static void run_random(const Command *command, const uint64_t *arguments, unsigned count)
 {
     uint64_t before = read_tsc();
@@ -287,6 +293,7 @@ static const Command commands[] = {
     { "hash", 2, 3, run_unseeded, WORK_HASH, false },
     { "touch", 2, 3, run_unseeded, WORK_TOUCH, false },
     { "hashes", 2, 2, run_hashes, 0, false },
+    { "classify", 3, MAX_ARGUMENTS, run_classify, 0, false },
     { "random", 4, 4, run_random, 0, false },
     { "churn", 2, 2, run_churn, 0, false },
     { "beacon", 0, 1, run_beacon, 0, false },

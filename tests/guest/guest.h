@@ -141,6 +141,8 @@ WorkResult work_run(const Work *work, unsigned cpus);
 /* The part of usable range i that lies in [start, start + length), in page numbers; false if there is none. */
 bool work_clip(unsigned i, uint64_t start, uint64_t length, uint64_t *ret_first, uint64_t *ret_end);
 void work_print_hashes(uint64_t start, uint64_t length);
+/* Prints " COUNT*SEED" for each run of usable pages that are what the same seed writes, "?" for none of the seeds. */
+void work_classify(uint64_t start, uint64_t length, const uint64_t *seeds, unsigned count);
 /* Returns the sum of the words read. */
 uint64_t work_random_reads(uint64_t start, uint64_t length, uint64_t count, uint64_t seed);
 /* Rewrites the range again and again, checking what the round before wrote, until a line arrives. */

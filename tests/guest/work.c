@@ -118,6 +118,59 @@ void work_print_hashes(uint64_t start, uint64_t length)
     }
 }
 
+/* The index of the seed that the page was written from; `count` if it is none of them. */
+static unsigned classify_page(uint64_t number, const uint64_t *seeds, unsigned count)
+{
+    const uint64_t *page = page_at(number);
+
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t first = seeds[i] != 0 ? page_mix(page_start(seeds[i], number)) : 0;
+
+        if (page[0] == first && page_is(page, seeds[i], number)) {
+            return i;
+        }
+    }
+    return count;
+}
+
+static void print_class(uint64_t pages, unsigned class, const uint64_t *seeds, unsigned count)
+{
+    if (pages == 0) {
+        return;
+    }
+    serial_put(" ");
+    serial_put_unsigned(pages);
+    serial_put("*");
+    if (class == count) {
+        serial_put("?");
+    } else {
+        serial_put_unsigned(seeds[class]);
+    }
+}
+
+void work_classify(uint64_t start, uint64_t length, const uint64_t *seeds, unsigned count)
+{
+    uint64_t first, end, pages = 0;
+    unsigned class = 0;
+
+    for (unsigned i = 0; i < memory_map_usable_count(); i++) {
+        if (!work_clip(i, start, length, &first, &end)) {
+            continue;
+        }
+        for (uint64_t n = first; n < end; n++) {
+            unsigned now = classify_page(n, seeds, count);
+
+            if (now != class) {
+                print_class(pages, class, seeds, count);
+                class = now;
+                pages = 0;
+            }
+            pages++;
+        }
+    }
+    print_class(pages, class, seeds, count);
+}
+
 uint64_t work_random_reads(uint64_t start, uint64_t length, uint64_t count, uint64_t seed)
 {
     uint64_t sum = 0, pages = length / TEST_PAGE_SIZE;
