@@ -5,19 +5,19 @@
  *   memwork blob MIB SEED        write MIB to standard output
  *   memwork hold MIB SEED        leave a process behind that has filled MIB
  *   memwork ask                  let that process check all of it; prints "hold ok" or what is wrong
+ *   memwork once MIB SEED        write every word of MIB, in huge pages where the kernel has them, and
+ *                                check every word
  *   memwork work PROCS MIB SEED  PROCS processes at once, each with MIB: write every word, check
  *                                every word, again and again with other seeds
  *
- * Linked statically: the guest has no libraries. A word is made of seed and place, so that a page
- * of another clone, an old page or a zero page is noticed. System calls, page faults and new pages
- * are slow where the guest's kernel is emulated: they are few, and the work is done on little memory
- * many times.
+ * Linked statically: the guest has no libraries. System calls, page faults and new pages are slow
+ * where the guest's kernel is emulated: they are few, and the work is done on little memory many
+ * times.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include <fcntl.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,19 +26,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "pattern.h"
+
 #define ANSWER "/tmp/hold.answer" /* a named pipe */
 #define PID "/tmp/hold.pid"
 #define ROUNDS 128
 #define WORDS_PER_MIB (1048576 / sizeof(uint64_t))
-
-static uint64_t word(uint64_t seed, uint64_t i)
-{
-    uint64_t x = (seed << 40) + i;
-
-    x ^= x >> 31;
-    x *= 0x9e3779b97f4a7c15ull;
-    return x ^ x >> 29;
-}
 
 static uint64_t *region(size_t words)
 {
@@ -165,6 +158,18 @@ static int blob(size_t mib, uint64_t seed)
     return fflush(stdout) != 0;
 }
 
+static int once(size_t words, uint64_t seed)
+{
+    uint64_t *mem = region(words);
+    size_t bad;
+
+    madvise(mem, words * sizeof(uint64_t), MADV_HUGEPAGE);
+    fill(mem, words, seed);
+    bad = check(mem, words, seed);
+    printf("memwork: %s\n", bad == words ? "right" : "wrong");
+    return bad != words;
+}
+
 static int work_one(size_t words, uint64_t seed)
 {
     uint64_t *mem = region(words);
@@ -219,12 +224,14 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "ask") == 0) {
         return ask();
     }
+    if (argc == 4 && strcmp(argv[1], "once") == 0) {
+        return once(strtoul(argv[2], NULL, 0) * WORDS_PER_MIB, strtoull(argv[3], NULL, 0));
+    }
     if (argc == 5 && strcmp(argv[1], "work") == 0) {
         return work(atoi(argv[2]), strtoul(argv[3], NULL, 0) * WORDS_PER_MIB,
                     strtoull(argv[4], NULL, 0));
     }
-    fprintf(
-        stderr,
-        "usage: memwork count FILE | blob MIB SEED | hold MIB SEED | ask | work PROCS MIB SEED\n");
+    fprintf(stderr, "usage: memwork count FILE | blob MIB SEED | hold MIB SEED | ask | "
+                    "once MIB SEED | work PROCS MIB SEED\n");
     return 2;
 }

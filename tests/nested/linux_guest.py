@@ -1,6 +1,7 @@
 # A Linux test guest (tests/linux-guest) in a VMM: its console, its monitor, saving and restoring.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
+import hashlib
 import re
 import socket
 import subprocess
@@ -10,6 +11,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'lib'))
 from qmp import Qmp, QmpClosed  # noqa: E402
+
+TIMEOUT = 300   # seconds; guest kernel mode may be emulated, and all guests share the host's processors
+# In the order in which they are loaded; what a kernel has built in, or has not, is left out.
+MODULES = ('acpi/button', 'input/evdev', 'virtio/virtio_ring', 'virtio/virtio', 'virtio/virtio_pci_legacy_dev',
+           'virtio/virtio_pci_modern_dev', 'virtio/virtio_pci', 'virtio/virtio_balloon',
+           'char/hw_random/virtio-rng', 'char/virtio_console')
 
 
 class Console:
@@ -52,6 +59,8 @@ class LinuxGuest:
     def __init__(self, vmm, folder, name, kernel, initrd, append, cpus=1, memory=256, cpu='host',
                  args=(), incoming=False, timeout=120):
         self.is_qemu = 'qemu' in Path(vmm).name
+        if self.is_qemu and cpu == 'host':
+            cpu = 'host,-arch-capabilities'
         self.timeout = timeout
         self.stderr_path = Path(folder) / f'{name}.stderr'
         qmp, serial = Path(folder) / f'{name}.qmp', Path(folder) / f'{name}.serial'
@@ -106,10 +115,10 @@ class LinuxGuest:
         assert info['status'] == 'completed', f'{what}: {info}: {self.stderr()}'
         return info
 
-    def save(self, path):
-        """Stop the guest and save it to path; returns the last query-migrate."""
+    def save(self, path, mode='full'):
+        """Stop the guest and save it to path, `mode` being the ram-save-mode; returns the last query-migrate."""
         self.qmp.command('stop')
-        self.set_up_migration()
+        self.set_up_migration(ram_save_mode=mode)
         uri = f'exec:cat > {path}' if self.is_qemu else f'file:{path}'
         self.qmp.command('migrate', uri=uri)
         return self._finish('save')
@@ -158,12 +167,20 @@ class LinuxGuest:
         return int(self.run("dmesg | grep -c 'virtual machine fork'", check=False))
 
 
-def initramfs(out, kernel_dir):
-    """Build the root file system for a kernel of debian-kernel, or for the Linux guest (None)."""
+def initramfs(out, kernel_dir, *programs):
+    """Build the root file system for a kernel of debian-kernel, or for the Linux guest (None), with programs of the host."""
     modules = []
     if kernel_dir:
-        for name in ('drivers/acpi/button.ko', 'drivers/input/evdev.ko'):
-            modules += sorted(Path(kernel_dir).glob(f'lib/modules/*/kernel/{name}'))
+        for name in MODULES:
+            modules += sorted(Path(kernel_dir).glob(f'lib/modules/*/kernel/drivers/{name}.ko'))
     script = Path(__file__).resolve().parent.parent / 'linux-guest' / 'initramfs'
-    subprocess.run([script, out, *modules], check=True)
+    subprocess.run([script, out, *modules, *programs], check=True)
     return out
+
+
+def file_sum(path):
+    digest = hashlib.sha256()
+    with open(path, 'rb') as file:
+        for block in iter(lambda: file.read(1 << 20), b''):
+            digest.update(block)
+    return digest.hexdigest()

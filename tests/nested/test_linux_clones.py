@@ -1,48 +1,17 @@
 # Linux on this machine's /dev/kvm: saved once, eight copy-on-write clones work at the same time.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
-import hashlib
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-from linux_guest import LinuxGuest, initramfs  # noqa: E402
-
-LINUX_GUEST = HERE.parent / 'linux-guest'
-BUILD = Path(os.environ.get('COWBIRD_BUILD', HERE.parent.parent / 'build'))
-VMM = os.environ.get('COWBIRD_VMM', BUILD / 'system' / 'cowbird-system-x86_64')
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from linux_guest import TIMEOUT, file_sum  # noqa: E402
 
 MEMORY = 64     # MiB of each guest
 HELD = 4        # MiB that a process of the saved guest holds
 CLONES = 8
-TIMEOUT = 300   # guest kernel mode may be emulated, and all clones share the host's processors
-
-
-def make(folder, name, kernel, initrd, **kwargs):
-    append = (LINUX_GUEST / 'cmdline').read_text().strip()
-    return LinuxGuest(VMM, folder, name, kernel, initrd, append, memory=MEMORY, timeout=TIMEOUT, **kwargs)
-
-
-def file_sum(path):
-    digest = hashlib.sha256()
-    with open(path, 'rb') as file:
-        for block in iter(lambda: file.read(1 << 20), b''):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-@pytest.fixture(scope='module')
-def linux(tmp_path_factory):
-    """The kernel (built on first use) and its root file system."""
-    if not os.access('/dev/kvm', os.R_OK | os.W_OK):
-        pytest.skip('no /dev/kvm')
-    folder = subprocess.run([LINUX_GUEST / 'build'], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-    return Path(folder) / 'vmlinux', initramfs(tmp_path_factory.mktemp('linux') / 'initramfs', None)
 
 
 @pytest.fixture(scope='module')
@@ -50,7 +19,7 @@ def saved(linux, tmp_path_factory):
     """A guest that has booted and whose process holds memory, saved to a file."""
     folder = tmp_path_factory.mktemp('saved')
     path = folder / 'ram'
-    with make(folder, 'first', *linux) as guest:
+    with linux.make(folder, 'first', MEMORY) as guest:
         guest.boot()
         guest.run(f'memwork hold {HELD} 7')
         state = {'path': path, 'count': guest.count(), 'sum': guest.blob_sum(), 'uptime': guest.uptime()}
@@ -97,7 +66,7 @@ def test_eight_clones_work_at_once(linux, saved, tmp_path):
     guests = []
     try:
         for n in range(CLONES):
-            guests.append(make(tmp_path, f'clone{n}', *linux, incoming=True))
+            guests.append(linux.make(tmp_path, f'clone{n}', MEMORY, incoming=True))
         for guest in guests:
             guest.restore(saved['path'], 'copy-on-write')
         check_clones(Clones(guests), saved)
@@ -114,7 +83,7 @@ def test_eight_clones_work_at_once(linux, saved, tmp_path):
 
 
 def test_eager_restore_goes_on(linux, saved, tmp_path):
-    with make(tmp_path, 'eager', *linux, incoming=True) as guest:
+    with linux.make(tmp_path, 'eager', MEMORY, incoming=True) as guest:
         guest.restore(saved['path'], 'copy')
         assert guest.blob_sum() == saved['sum']
         assert guest.count() >= saved['count']
