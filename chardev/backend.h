@@ -37,7 +37,8 @@ struct _Chardev {
     GByteArray *queue;  /* taken from the front end, not yet written */
     size_t queue_start; /* bytes of the queue that are written */
     bool want_writable;
-    bool send_failed; /* the other side does not take anything any more */
+    bool nobody_listens; /* behind the front end, as it says */
+    bool send_failed;    /* the other side does not take anything any more */
     unsigned accept_count;
     GSource *in_source, *out_source, *failed_source;
     int log_fd;

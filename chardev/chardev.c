@@ -393,6 +393,7 @@ bool chardev_set_handlers(Chardev *chr, const ChardevHandlers *handlers, void *o
     chr->opaque = opaque;
     chr->announced = false;
     g_mutex_lock(&chr->lock);
+    chr->nobody_listens = false;
     /* What is watched for depends on whether there is a front end. */
     drop_source(&chr->in_source);
     watch_input(chr);
@@ -425,7 +426,19 @@ bool chardev_is_open(Chardev *chr)
 
 bool chardev_frontend_open(Chardev *chr)
 {
-    return chr->frontend_open;
+    bool open;
+
+    g_mutex_lock(&chr->lock);
+    open = chr->frontend_open && !chr->nobody_listens;
+    g_mutex_unlock(&chr->lock);
+    return open;
+}
+
+void chardev_set_frontend_open(Chardev *chr, bool open)
+{
+    g_mutex_lock(&chr->lock);
+    chr->nobody_listens = !open;
+    g_mutex_unlock(&chr->lock);
 }
 
 int chardev_take_fd(Chardev *chr)

@@ -90,8 +90,14 @@ char *chardev_filename(Chardev *chr);
 /* Whether the other side is there. */
 bool chardev_is_open(Chardev *chr);
 
-/* Whether a front end is connected (QMP's "frontend-open"). */
+/* Whether a front end is connected and has not said that nobody listens (QMP's "frontend-open"). */
 bool chardev_frontend_open(Chardev *chr);
+
+/*
+ * Whether somebody behind the connected front end listens, for one that knows; until it says so the
+ * answer is yes. It is told to users only; any thread.
+ */
+void chardev_set_frontend_open(Chardev *chr, bool open);
 
 /*
  * Connect a front end; refused (false) when there is one. handlers is copied. When the other side

@@ -13,6 +13,9 @@
 #include "util/error.h"
 #include "util/suggest.h"
 
+#define LIMIT_WINDOW_US (5 * G_USEC_PER_SEC)
+#define LIMIT_LINES 10
+
 static const struct {
     const char *name, *meaning;
 } items[LOG_ITEM__MAX] = {
@@ -44,6 +47,16 @@ void log_write(LogItem item, const char *fmt, ...)
     } else {
         fprintf(log_file ?: stderr, "%s: %s\n", items[item].name, text);
     }
+}
+
+bool log_limit_pass(LogLimit *limit)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (limit->lines == 0 || now - limit->window >= LIMIT_WINDOW_US) {
+        *limit = (LogLimit){ .window = now };
+    }
+    return limit->lines++ < LIMIT_LINES;
 }
 
 static bool set_one_item(const char *name, GError **errp)

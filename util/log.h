@@ -40,6 +40,15 @@ static inline bool log_enabled(LogItem item)
         }                                 \
     } while (0)
 
+/* Of one source of lines that a guest can cause as often as it likes. */
+typedef struct LogLimit {
+    gint64 window; /* us: begin of the present one */
+    unsigned lines;
+} LogLimit;
+
+/* Whether one more line may be written: ten in five seconds. The caller has it to itself. */
+bool log_limit_pass(LogLimit *limit);
+
 void log_write(LogItem item, const char *fmt, ...) G_GNUC_PRINTF(2, 3);
 
 /*

@@ -21,6 +21,12 @@ QOM_DECLARE_FINAL_TYPE(VirtioSerialBus, virtio_serial_bus, VIRTIO_SERIAL_BUS, Bu
 /* "virtserialport": a named stream of bytes; "virtconsole", derived from it: a console. */
 #define TYPE_VIRT_SERIAL_PORT (virt_serial_port_get_type())
 QOM_DECLARE_TYPE(VirtSerialPort, virt_serial_port, VIRT_SERIAL_PORT)
+
+struct _VirtSerialPortClass {
+    DeviceClass parent_class;
+    bool is_console;
+};
+
 #define TYPE_VIRT_CONSOLE (virt_console_get_type())
 QOM_DECLARE_FINAL_TYPE(VirtConsole, virt_console, VIRT_CONSOLE, VirtSerialPortClass)
 
