@@ -4,9 +4,16 @@
  * An event sent on the main loop's thread goes out at once, so one that a command handler sends
  * comes before the command's reply. One from another thread is queued for the main loop.
  *
+ * Events that a guest can cause as often as it likes are sent at most once a second for each of what they are about;
+ * meanwhile the newest is held and the others are forgotten.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "monitor/internal.h"
+
+#include "util/json.h"
+
+#define LIMIT_MS 1000
 
 typedef struct QueuedEvent {
     const char *name; /* a constant of the generated code */
@@ -48,6 +55,93 @@ static void deliver(MonitorSet *set, const QueuedEvent *event)
     }
 }
 
+/* ---- Limited events; main loop only ---- */
+
+/* The member of the data that tells what the event is about; NULL: there is one of it. */
+static const struct {
+    const char *name, *key;
+} limited[] = {
+    { "BALLOON_CHANGE", NULL },
+    { "RTC_CHANGE", NULL },
+    { "VSERPORT_CHANGE", "id" },
+};
+
+/* One was sent less than LIMIT_MS ago. */
+typedef struct EventLimit {
+    MonitorSet *set;
+    const char *name;
+    char *key;
+    QueuedEvent *held; /* the newest since, or NULL */
+    guint timer;
+} EventLimit;
+
+static void event_limit_free(void *opaque)
+{
+    EventLimit *limit = opaque;
+
+    if (limit->held) {
+        queued_event_free(limit->held);
+    }
+    if (limit->timer) {
+        g_source_remove(limit->timer);
+    }
+    g_free(limit->key);
+    g_free(limit);
+}
+
+static gboolean on_limit(void *opaque)
+{
+    EventLimit *limit = opaque;
+
+    if (!limit->held) {
+        limit->timer = 0;
+        g_ptr_array_remove_fast(limit->set->limits, limit);
+        return G_SOURCE_REMOVE;
+    }
+    deliver(limit->set, limit->held);
+    g_clear_pointer(&limit->held, queued_event_free);
+    return G_SOURCE_CONTINUE;
+}
+
+static EventLimit *find_limit(MonitorSet *set, const char *name, const char *key)
+{
+    for (guint i = 0; i < set->limits->len; i++) {
+        EventLimit *limit = g_ptr_array_index(set->limits, i);
+
+        if (g_str_equal(limit->name, name) && g_strcmp0(limit->key, key) == 0) {
+            return limit;
+        }
+    }
+    return NULL;
+}
+
+/* True: the event (taken then) has to wait. */
+static bool hold(MonitorSet *set, QueuedEvent *event)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(limited); i++) {
+        const char *key = NULL;
+        EventLimit *limit;
+
+        if (!g_str_equal(limited[i].name, event->name)) {
+            continue;
+        }
+        key = limited[i].key ? json_get_str(event->data, limited[i].key) : NULL;
+        limit = find_limit(set, event->name, key);
+        if (limit) {
+            g_clear_pointer(&limit->held, queued_event_free);
+            limit->held = event;
+            return true;
+        }
+        limit = g_new0(EventLimit, 1);
+        *limit = (EventLimit){ .set = set, .name = event->name, .key = g_strdup(key) };
+        limit->timer = g_timeout_add(LIMIT_MS, on_limit, limit);
+        g_ptr_array_add(set->limits, limit);
+    }
+    return false;
+}
+
+/* ---- The queue ---- */
+
 void events_deliver(MonitorSet *set)
 {
     for (;;) {
@@ -57,8 +151,10 @@ void events_deliver(MonitorSet *set)
         if (!event) {
             return;
         }
-        deliver(set, event);
-        queued_event_free(event);
+        if (!hold(set, event)) {
+            deliver(set, event);
+            queued_event_free(event);
+        }
     }
 }
 
@@ -100,6 +196,7 @@ void events_init(MonitorSet *set)
     set->main_thread = g_thread_self();
     g_mutex_init(&set->lock);
     g_queue_init(&set->events);
+    set->limits = g_ptr_array_new_with_free_func(event_limit_free);
     set->sink = (QapiEventSink){ .send = sink_send, .opaque = set };
 }
 
@@ -109,6 +206,7 @@ void events_clear(MonitorSet *set)
         g_source_destroy(set->events_source);
         g_source_unref(set->events_source);
     }
+    g_ptr_array_unref(set->limits);
     g_queue_clear_full(&set->events, queued_event_free);
     g_mutex_clear(&set->lock);
 }

@@ -24,9 +24,10 @@ struct MonitorSet {
     GPtrArray *sessions;
     QapiEventSink sink;
     GThread *main_thread;
-    GMutex lock; /* over the two below */
+    GMutex lock; /* over events and events_source */
     GQueue events;
     GSource *events_source; /* NULL while nothing is scheduled */
+    GPtrArray *limits;      /* of EventLimit *, see events.c; main loop only */
 };
 
 struct MonitorSession {

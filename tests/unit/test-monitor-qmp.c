@@ -108,6 +108,29 @@ static void test_events(World *w, gconstpointer data)
     leave(&silent);
 }
 
+/* What a guest can cause at will: the first at once, then the newest after a second, for each port. */
+static void test_limited_events(World *w, gconstpointer data)
+{
+    serve(w, "a");
+    QapiEventSink *sink = monitor_event_sink(w->set);
+    Client a = join_ready(w, "a");
+    gint64 start;
+
+    start = g_get_monotonic_time();
+    for (int i = 0; i < 1000; i++) {
+        qapi_event_send_vserport_change(sink, "one", i % 2 == 0);
+        qapi_event_send_vserport_change(sink, "two", false);
+    }
+    qapi_event_send_stop(sink);
+    expect_part(&a, "{\"id\":\"one\",\"open\":true}");
+    expect_part(&a, "{\"id\":\"two\",\"open\":false}");
+    expect_part(&a, "STOP");
+    expect_part(&a, "{\"id\":\"one\",\"open\":false}");
+    g_assert_cmpint(g_get_monotonic_time() - start, >=, G_USEC_PER_SEC * 9 / 10);
+    expect_part(&a, "{\"id\":\"two\",\"open\":false}");
+    leave(&a);
+}
+
 static void *send_events(void *sink)
 {
     for (int64_t i = 0; i < 1000; i++) {
@@ -239,6 +262,7 @@ int main(int argc, char **argv)
     TEST("qmp/requests", test_requests);
     TEST("qmp/bad-requests", test_bad_requests);
     TEST("qmp/events", test_events);
+    TEST("qmp/limited-events", test_limited_events);
     TEST("qmp/events-of-a-thread", test_events_of_a_thread);
     TEST("qmp/fds", test_fds);
     TEST("qmp/words", test_words);
