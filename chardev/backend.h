@@ -40,6 +40,7 @@ struct _Chardev {
     bool nobody_listens; /* behind the front end, as it says */
     bool send_failed;    /* the other side does not take anything any more */
     unsigned accept_count;
+    bool input_off; /* the front end takes nothing: only the end is watched for */
     GSource *in_source, *out_source, *failed_source;
     int log_fd;
 };

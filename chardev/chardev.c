@@ -13,6 +13,7 @@
 #include <glib-unix.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "util/error.h"
@@ -240,7 +241,23 @@ static void input_ended(Chardev *chr)
     g_mutex_unlock(&chr->lock);
 }
 
-/* How much the front end takes; with 0 the watch is ended unless it has called meanwhile. */
+static gboolean on_input(int fd, GIOCondition condition, void *data);
+
+/* lock is held. */
+static void watch_input(Chardev *chr)
+{
+    if (chr->open && chr->in_fd >= 0 && !chr->in_source) {
+        GIOCondition condition = G_IO_HUP | G_IO_ERR;
+
+        if (chr->frontend_open) {
+            condition |= chr->input_off ? POLLRDHUP : G_IO_IN;
+        }
+
+        chr->in_source = watch_fd(chr->in_fd, condition, on_input, chr);
+    }
+}
+
+/* How much the front end takes; with 0 reading is put off unless it has called meanwhile. */
 static size_t input_room(Chardev *chr)
 {
     unsigned before;
@@ -252,12 +269,28 @@ static size_t input_room(Chardev *chr)
     room = chr->handlers.can_receive(chr->opaque);
     if (room == 0) {
         g_mutex_lock(&chr->lock);
-        if (before == chr->accept_count) {
+        if (before == chr->accept_count && !chr->input_off) {
+            chr->input_off = true;
             drop_source(&chr->in_source);
+            watch_input(chr);
         }
         g_mutex_unlock(&chr->lock);
     }
     return room;
+}
+
+/* The other side has left while the front end takes nothing: the end, unless something is still to be read. */
+static void input_ending(Chardev *chr)
+{
+    int waiting = 0;
+
+    if (ioctl(chr->in_fd, FIONREAD, &waiting) < 0 || waiting == 0) {
+        input_ended(chr);
+        return;
+    }
+    g_mutex_lock(&chr->lock);
+    drop_source(&chr->in_source);
+    g_mutex_unlock(&chr->lock);
 }
 
 static gboolean on_input(int fd, GIOCondition condition, void *data)
@@ -275,6 +308,9 @@ static gboolean on_input(int fd, GIOCondition condition, void *data)
     }
     room = input_room(chr);
     if (room == 0) {
+        if (condition & (G_IO_HUP | G_IO_ERR | POLLRDHUP)) {
+            input_ending(chr);
+        }
         return G_SOURCE_CONTINUE;
     }
     room = MIN(room, sizeof(buf));
@@ -287,21 +323,15 @@ static gboolean on_input(int fd, GIOCondition condition, void *data)
     return G_SOURCE_CONTINUE;
 }
 
-/* lock is held. */
-static void watch_input(Chardev *chr)
-{
-    if (chr->open && chr->in_fd >= 0 && !chr->in_source) {
-        GIOCondition condition = G_IO_HUP | G_IO_ERR | (chr->frontend_open ? G_IO_IN : 0);
-
-        chr->in_source = watch_fd(chr->in_fd, condition, on_input, chr);
-    }
-}
-
 void chardev_accept_input(Chardev *chr)
 {
     g_mutex_lock(&chr->lock);
     chr->accept_count++;
-    watch_input(chr);
+    if (chr->input_off) {
+        chr->input_off = false;
+        drop_source(&chr->in_source);
+        watch_input(chr);
+    }
     g_mutex_unlock(&chr->lock);
 }
 
@@ -345,7 +375,7 @@ void chardev_peer_came_locked(Chardev *chr, int in_fd, int out_fd)
     chr->in_fd = in_fd;
     chr->out_fd = out_fd;
     chr->open = true;
-    chr->send_failed = false;
+    chr->send_failed = chr->input_off = false;
     announce_later(chr);
 }
 
@@ -393,7 +423,7 @@ bool chardev_set_handlers(Chardev *chr, const ChardevHandlers *handlers, void *o
     chr->opaque = opaque;
     chr->announced = false;
     g_mutex_lock(&chr->lock);
-    chr->nobody_listens = false;
+    chr->nobody_listens = chr->input_off = false;
     /* What is watched for depends on whether there is a front end. */
     drop_source(&chr->in_source);
     watch_input(chr);

@@ -83,6 +83,55 @@ static void test_socket_no_frontend(Fixture *f, gconstpointer data)
     close(fd);
 }
 
+/*
+ * A front end that takes nothing (a guest whose agent does not run): a client's leaving is noticed all the same, unless it
+ * has left something to be read.
+ */
+static void test_socket_no_room(Fixture *f, gconstpointer data)
+{
+    Chardev *chr = make(f, "socket,id=s,path=%s/sock,server=on,wait=off");
+    int fd;
+
+    attach(f, chr);
+    f->front.room = 0;
+    for (int i = 1; i <= 2; i++) {
+        fd = connect_to(f, "sock");
+        WAIT_FOR(f->front.opened == i);
+        settle();
+        close(fd);
+        WAIT_FOR(f->front.closed == i);
+    }
+    fd = connect_to(f, "sock");
+    WAIT_FOR(f->front.opened == 3);
+    g_assert_true(write_full(fd, "kept", 4, NULL));
+    settle();
+    close(fd);
+    settle();
+    g_assert_cmpint(f->front.closed, ==, 2);
+    g_assert_false(g_main_context_pending(NULL));
+    f->front.room = 3;
+    chardev_accept_input(chr);
+    WAIT_FOR(f->front.closed == 3);
+    g_assert_cmpstr(f->front.got->str, ==, "kept");
+}
+
+/* Whether somebody listens is for the front end to say. */
+static void test_frontend_open(Fixture *f, gconstpointer data)
+{
+    Chardev *chr = make(f, "null,id=n");
+
+    chardev_set_frontend_open(chr, false);
+    g_assert_false(chardev_frontend_open(chr));
+    attach(f, chr);
+    g_assert_true(chardev_frontend_open(chr));
+    chardev_set_frontend_open(chr, false);
+    g_assert_false(chardev_frontend_open(chr));
+    chardev_set_frontend_open(chr, true);
+    g_assert_true(chardev_frontend_open(chr));
+    chardev_set_handlers(chr, NULL, NULL, NULL);
+    g_assert_false(chardev_frontend_open(chr));
+}
+
 /* libvirt's way: a socket that listens already. */
 static void test_socket_listening_fd(Fixture *f, gconstpointer data)
 {
@@ -347,6 +396,8 @@ int main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     ADD("socket/server", test_socket_server);
     ADD("socket/no-frontend", test_socket_no_frontend);
+    ADD("socket/no-room", test_socket_no_room);
+    ADD("frontend-open", test_frontend_open);
     ADD("socket/listening-fd", test_socket_listening_fd);
     ADD("socket/wait", test_socket_wait);
     ADD("socket/stale-path", test_socket_stale_path);
