@@ -10,6 +10,7 @@
 #include "system/startup.h"
 
 #include "hw/core/device.h"
+#include "hw/core/iothread.h"
 #include "hw/core/types.h"
 #include "memory/backend.h"
 #include "qapi/qapi-commands.h"
@@ -28,8 +29,10 @@
 #include "util/error.h"
 #include "util/log.h"
 
-const QomType *const system_types[] = { qom_base_types,    cpu_object_types, hw_types,
-                                        ram_backend_types, chardev_types,    NULL };
+const QomType *const system_types[] = {
+    qom_base_types,    cpu_object_types, hw_types, iothread_types,
+    ram_backend_types, chardev_types,    NULL
+};
 
 /* What exists once in every process, before anything of the command line is looked at. */
 static void make_parts(SystemState *state)

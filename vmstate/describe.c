@@ -17,7 +17,7 @@ static bool table_is_uniform(const VMStateDescription *vmsd)
     }
     for (const VMStateField *f = vmsd->fields; f->name; f++) {
         if (f->field_exists || (f->flags & VMS_VARRAY_UINT32) ||
-            ((f->flags & VMS_STRUCT) && !table_is_uniform(f->vmsd))) {
+            ((f->flags & VMS_STRUCT) && (f->choose || !table_is_uniform(f->vmsd)))) {
             return false;
         }
     }
@@ -29,7 +29,7 @@ static size_t wire_size(const VMStateDescription *vmsd, void *opaque);
 static size_t element_wire_size(const VMStateField *f, void *element)
 {
     if (f->flags & VMS_STRUCT) {
-        return wire_size(f->vmsd, element);
+        return wire_size(vmstate_field_table(f, element), element);
     }
     return f->info == &vmstate_info_bool ? 1 : f->size;
 }
@@ -71,7 +71,8 @@ static json_object *describe_element(const VMStateField *f, void *element)
     json_object_object_add(o, "name", json_object_new_string(f->name));
     if (f->flags & VMS_STRUCT) {
         json_object_object_add(o, "type", json_object_new_string("struct"));
-        json_object_object_add(o, "struct", vmstate_describe(f->vmsd, element));
+        json_object_object_add(o, "struct",
+                               vmstate_describe(vmstate_field_table(f, element), element));
     } else {
         json_object_object_add(o, "type", json_object_new_string(f->info->name));
     }
@@ -84,7 +85,7 @@ static void describe_field(json_object *fields, const VMStateField *f, void *opa
     uint32_t n = vmstate_field_count(f, opaque);
     char *p = vmstate_field_data(f, opaque);
     bool is_array = f->flags & (VMS_ARRAY | VMS_VARRAY_UINT32);
-    bool uniform = !(f->flags & VMS_STRUCT) || table_is_uniform(f->vmsd);
+    bool uniform = !(f->flags & VMS_STRUCT) || (!f->choose && table_is_uniform(f->vmsd));
 
     for (uint32_t i = 0; i < n; i++, p += f->size) {
         json_object *o = describe_element(f, p);

@@ -14,5 +14,7 @@ bool vmstate_field_present(const VMStateField *f, void *opaque, int version);
 uint32_t vmstate_field_count(const VMStateField *f, const void *opaque);
 /* The first element. */
 void *vmstate_field_data(const VMStateField *f, void *opaque);
+/* The table of an element of a structure field. */
+const VMStateDescription *vmstate_field_table(const VMStateField *f, void *element);
 
 #endif

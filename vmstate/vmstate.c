@@ -36,6 +36,11 @@ void *vmstate_field_data(const VMStateField *f, void *opaque)
     return f->flags & (VMS_ALLOC | VMS_POINTER) ? *(void **)p : p;
 }
 
+const VMStateDescription *vmstate_field_table(const VMStateField *f, void *element)
+{
+    return f->choose ? f->choose(element) : f->vmsd;
+}
+
 /* Bytes are the same in memory and on the wire: all at once. */
 static bool is_bytes(const VMStateField *f)
 {
@@ -53,7 +58,7 @@ static void save_field(GByteArray *out, const VMStateField *f, void *opaque)
     }
     for (uint32_t i = 0; i < n; i++, p += f->size) {
         if (f->flags & VMS_STRUCT) {
-            vmstate_save(out, f->vmsd, p);
+            vmstate_save(out, vmstate_field_table(f, p), p);
         } else {
             f->info->put(out, p, f->size);
         }
@@ -100,7 +105,8 @@ static size_t least_wire_size(const VMStateField *f)
     if (!(f->flags & VMS_STRUCT)) {
         return f->info == &vmstate_info_bool ? 1 : f->size;
     }
-    for (const VMStateField *inner = f->vmsd->fields; inner->name; inner++) {
+    for (const VMStateField *inner = f->choose ? NULL : f->vmsd->fields; inner && inner->name;
+         inner++) {
         if (!inner->field_exists && !(inner->flags & VMS_VARRAY_UINT32)) {
             total += inner->num * least_wire_size(inner);
         }
@@ -142,10 +148,13 @@ static bool load_field(ByteReader *in, const VMStateField *f, void *opaque, unsi
         return byte_reader_get_bytes(in, p, n, errp);
     }
     for (uint32_t i = 0; i < n; i++, p += f->size) {
-        bool ok = f->flags & VMS_STRUCT
-                      ? load_table(in, f->vmsd, p, f->vmsd->version_id, depth, errp)
-                      : f->info->get(in, p, f->size, errp);
-        if (!ok) {
+        if (f->flags & VMS_STRUCT) {
+            const VMStateDescription *table = vmstate_field_table(f, p);
+
+            if (!load_table(in, table, p, table->version_id, depth, errp)) {
+                return false;
+            }
+        } else if (!f->info->get(in, p, f->size, errp)) {
             return false;
         }
     }

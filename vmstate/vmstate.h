@@ -43,6 +43,8 @@ struct VMStateField {
     size_t num_offset;
     const VMStateInfo *info;
     const VMStateDescription *vmsd;
+    /* Structures whose table depends on the object: gives it for the element, in place of vmsd. */
+    const VMStateDescription *(*choose)(void *element);
     int flags;
     int version_id; /* the field is there since this version */
     bool (*field_exists)(void *opaque, int version_id);

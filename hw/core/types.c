@@ -23,6 +23,7 @@
 #include "hw/misc/vmgenid.h"
 #include "hw/pci/i440fx.h"
 #include "hw/timer/mc146818rtc.h"
+#include "hw/virtio/virtio.h"
 #include "hw/virtio/rng-backend.h"
 
 const QomType hw_types[] = {
@@ -52,5 +53,6 @@ const QomType hw_types[] = {
     { "rng-backend", rng_backend_get_type },
     { "rng-random", rng_random_get_type },
     { "rng-builtin", rng_builtin_get_type },
+    { "virtio-device", virtio_device_get_type },
     { .name = NULL },
 };

@@ -10,7 +10,8 @@
  * every case the device's own lock (virtio_lock) is held while a callback or handler runs. Order: big lock, then device.
  *
  * While the VM is stopped no handler runs and no device writes guest RAM; whoever completes requests from a back end
- * asks virtio_is_active() and otherwise keeps the completion until resume() is called.
+ * asks virtio_is_active() and otherwise keeps the completion until resume() is called. A doorbell meanwhile is not lost, as
+ * resuming calls the handler of every enabled queue. docs/architecture.rst has the rules in full.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -65,7 +66,10 @@ QOM_DECLARE_TYPE(VirtioDevice, virtio_device, VIRTIO_DEVICE)
 
 /* What the device needs of its transport. */
 typedef struct VirtioTransport {
-    /* Tell the driver: buffers of queue n were used (any thread), or the configuration has changed (big lock held). */
+    /*
+     * Tell the driver: buffers of queue n were used (any thread, device's lock held), or the configuration has
+     * changed (big lock held, with or without the device's lock). Neither may take the device's lock.
+     */
     void (*notify_queue)(void *opaque, unsigned n);
     void (*notify_config)(void *opaque);
     void *opaque;
@@ -73,25 +77,34 @@ typedef struct VirtioTransport {
 
 struct _VirtioDevice {
     Device parent_instance;
-    AddressMap *memory; /* that its addresses are in */
+    AddressMap *memory; /* that its addresses are in; the machine's, unless set before realize */
     VirtioTransport transport;
-    /* Properties of every virtio device, as QEMU names them: indirect_desc, event_idx, packed, queue_reset ... */
-    bool indirect_desc, event_idx, packed, any_layout;
+    /* Properties of every virtio device, as QEMU names them. */
+    bool indirect_desc, event_idx, notify_on_empty, any_layout, packed, queue_reset;
     IoThread *iothread;      /* link property of those that have one; NULL = main loop */
     uint64_t host_features;  /* offered, transport's included */
     uint64_t guest_features; /* negotiated; 0 before */
-    bool features_set;
+    bool features_set;       /* they are final */
     uint8_t status;
-    uint32_t config_generation;
-    bool
-        legacy; /* the driver uses the legacy interface: native-endian (little on x86) without VERSION_1 */
-    bool
-        broken; /* a ring or a request was malformed: NEEDS_RESET is set, queues are dead until reset */
-    bool
-        active; /* the VM runs (or, without vCPUs under qtest, may) and the device is not being saved */
+    uint32_t config_generation; /* a transport shows its low bits */
+    /*
+     * The driver uses the legacy interface. Set by the transport when the driver writes features or a status
+     * other than 0 there; cleared by a reset.
+     */
+    bool legacy;
+    bool broken; /* a ring or a request was malformed: queues are dead until reset */
+    bool active; /* the VM runs and the transport lets the device reach guest RAM */
     unsigned n_queues;
     VirtQueue *queues[VIRTIO_QUEUE_MAX];
     GMutex lock;
+    /* hw/virtio/virtio.c and virtio-vmstate.c only. */
+    bool running, dma_allowed; /* what active is made of */
+    GSource *source;           /* doorbells: eventfds and bits of kicked; in the device's context */
+    uint64_t kicked;           /* atomic, a bit a queue */
+    guint run_listener;
+    char *label;
+    uint8_t *config; /* config_size bytes for a moment */
+    struct VirtioSaved *saved;
 };
 
 struct _VirtioDeviceClass {
@@ -110,10 +123,14 @@ struct _VirtioDeviceClass {
     /* Negotiated: at FEATURES_OK, or for legacy drivers at the write of the features. May be NULL. */
     void (*set_features)(VirtioDevice *dev, uint64_t features);
     void (*set_status)(VirtioDevice *dev, uint8_t status); /* after the change; may be NULL */
-    void (*reset)(
-        VirtioDevice
-            *dev); /* by driver, by bus, by VM: drop all requests and guest state. May be NULL. */
-    /* The VM stops: finish or take back requests in flight, so that no request is out when this returns. May be NULL. */
+    /* By driver, by bus, by VM: drop all requests and guest state. May be NULL. */
+    void (*reset)(VirtioDevice *dev);
+    /* The driver resets queue n alone (VIRTIO_F_RING_RESET): drop what is out of it. May be NULL. */
+    void (*queue_reset)(VirtioDevice *dev, unsigned n);
+    /*
+     * The VM stops: finish (guest RAM may still be written) or take back requests in flight, so that no element is
+     * out when this returns. What was pushed is flushed afterwards. May be NULL.
+     */
     void (*drain)(VirtioDevice *dev);
     /* The VM runs again (also after a restore); every queue's handler is called right after. May be NULL. */
     void (*resume)(VirtioDevice *dev);
@@ -127,7 +144,7 @@ struct _VirtioDeviceClass {
 bool virtio_has_feature(const VirtioDevice *dev, unsigned bit);
 /* Requests may be completed and guest RAM written now. Lock held. */
 bool virtio_is_active(const VirtioDevice *dev);
-/* The configuration space has changed: next generation, notification. Big lock held. */
+/* The configuration space has changed: next generation, notification. Big lock held, device's lock or not. */
 void virtio_config_changed(VirtioDevice *dev);
 /*
  * The driver did what a driver must not do: sets NEEDS_RESET, logs once (guest_error, with the device's name and the
@@ -141,18 +158,29 @@ GMainContext *virtio_context(VirtioDevice *dev);
 /* Name for messages: "virtio-balloon-pci 'balloon0'". Valid as long as the device. */
 const char *virtio_name(VirtioDevice *dev);
 
-/* --- For transports (big lock held) --- */
+/* --- For transports (big lock held, device's lock not) --- */
 
+/*
+ * Before realize. The transport realizes its backend by DEVICE_GET_CLASS(dev)->realize and unrealize, not by device_realize():
+ * its reset calls virtio_reset, its saved state contains vmstate_virtio_device.
+ */
 void virtio_set_transport(VirtioDevice *dev, const VirtioTransport *transport);
 /* Offset and size as the driver gave them; out of range reads zeros and writes nothing. */
 void virtio_config_read(VirtioDevice *dev, unsigned offset, void *buf, unsigned len);
 void virtio_config_write(VirtioDevice *dev, unsigned offset, const void *buf, unsigned len);
 size_t virtio_config_size(VirtioDevice *dev);
+/* What is shown to a driver: bits that exist only in the legacy interface, or only outside of it, are left out. */
+uint64_t virtio_offered_features(const VirtioDevice *dev, bool legacy);
 /* Features the driver accepts; what was not offered is dropped and logged. */
 void virtio_set_features(VirtioDevice *dev, uint64_t features);
 /* Writing the status register: 0 resets; FEATURES_OK stays clear if the combination cannot be served. */
 void virtio_set_status(VirtioDevice *dev, uint8_t status);
 void virtio_reset(VirtioDevice *dev);
+/*
+ * Whether the device may reach guest RAM (the bus master bit); it may at first. While it may not, all is as
+ * in a stopped VM: queues rest, and are looked at when it may again.
+ */
+void virtio_set_dma_allowed(VirtioDevice *dev, bool allowed);
 /* The driver's doorbell of queue n when no ioeventfd took it: handled before it returns, or by the iothread. */
 void virtio_kick(VirtioDevice *dev, unsigned n);
 
