@@ -9,7 +9,11 @@
  */
 #include "memory/discard.h"
 
+#include "memory/base-guard.h"
+#include "memory/guest-access.h"
 #include "memory/ram-base.h"
+#include "memory/vma-budget.h"
+#include "memory/zero-area.h"
 #include "util/error.h"
 #include "util/log.h"
 #include "util/units.h"
@@ -20,63 +24,61 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The kernel's default of vm.max_map_count, should it not be readable. */
-#define MAX_MAP_COUNT 65530
-/* A remapped chunk between others splits a mapping: two more. */
-#define VMAS_PER_REMAP 2
+/* --- Inhibiting --- */
 
-/* --- Mappings of this process --- */
-
-static unsigned count_vmas(void)
+void ram_discard_inhibit(RamList *list, const char *why)
 {
-    g_autofree char *maps = NULL;
-    gsize len;
-    unsigned count = 0;
-
-    if (!g_file_get_contents("/proc/self/maps", &maps, &len, NULL)) {
-        return MAX_MAP_COUNT;
-    }
-    for (const char *p = maps; (p = memchr(p, '\n', maps + len - p)) != NULL; p++) {
-        count++;
-    }
-    return count;
+    g_atomic_int_inc(ram_list_discard_inhibited(list));
+    log_printf(LOG_MEMORY, "ram_discard_inhibit: why=%s", why);
 }
 
-unsigned discard_vma_budget(void)
+void ram_discard_allow(RamList *list, const char *why)
 {
-    g_autofree char *text = NULL;
-    uint64_t limit = MAX_MAP_COUNT;
-    unsigned used = count_vmas();
-
-    if (g_file_get_contents("/proc/sys/vm/max_map_count", &text, NULL, NULL)) {
-        limit = g_ascii_strtoull(text, NULL, 10);
-    }
-    limit = MIN(limit / 4 * 3, UINT_MAX);
-    return limit - MIN(limit, used);
+    g_assert(ram_discard_is_inhibited(list));
+    g_atomic_int_add(ram_list_discard_inhibited(list), -1);
+    log_printf(LOG_MEMORY, "ram_discard_allow: why=%s", why);
 }
 
-/* Counting is dear, so half of what is free is used before it is done again. */
-static bool take_remap(RamBlock *block)
+bool ram_discard_is_inhibited(const RamList *list)
 {
-    if (block->remaps_left == 0) {
-        block->remaps_left = discard_vma_budget() / VMAS_PER_REMAP / 2;
+    return g_atomic_int_get(ram_list_discard_inhibited((RamList *)list)) > 0;
+}
+
+/* --- The budget of mappings --- */
+
+/* Mappings that one more run between its neighbours adds: a side that is released merges. */
+static int side_growth(const RamBlock *block, bool edge, uint64_t neighbour)
+{
+    return edge ? 0 : chunk_map_test(block->released, neighbour) && !block->no_zero_area ? -1 : 1;
+}
+
+static void tell_over_budget(RamBlock *block)
+{
+    static gsize told; /* once per process: it is about the process */
+
+    if (g_once_init_enter(&told)) {
+        warn_report("RAM block '%s': memory that the guest gave back stays allocated, since the "
+                    "process has 75 %% of the memory mappings it may have; raise vm.max_map_count",
+                    block->name);
+        g_once_init_leave(&told, 1);
     }
-    if (block->remaps_left == 0) {
-        return false;
+}
+
+static bool take_remap(RamBlock *block, uint64_t first, uint64_t end)
+{
+    VmaBudget uncounted = { 0 };
+    VmaBudget *budget = block->list ? ram_list_vma_budget(block->list) : &uncounted;
+    int growth = side_growth(block, first == 0, first - 1) +
+                 side_growth(block, end == ram_block_chunks(block), end);
+
+    if (vma_budget_take(budget, growth)) {
+        return true;
     }
-    block->remaps_left--;
-    return true;
+    tell_over_budget(block);
+    return false;
 }
 
 /* --- Remapping --- */
-
-static bool map_anonymous(RamBlock *block, uint64_t offset, uint64_t length)
-{
-    void *at = block->host + offset;
-
-    return mmap(at, length, PROT_READ | PROT_WRITE,
-                ram_block_private_flags(block) | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at;
-}
 
 static bool is_mapped(RamBlock *block, uint64_t offset, uint64_t length)
 {
@@ -120,11 +122,13 @@ static bool map_files_again(RamBlock *block, uint64_t offset, uint64_t length)
 static bool repair(RamBlock *block, uint64_t offset, uint64_t length, int err, bool *ret_done,
                    GError **errp)
 {
+    bool merges;
+
     *ret_done = false;
     if (is_mapped(block, offset, length)) {
         return true;
     }
-    if (map_anonymous(block, offset, length)) {
+    if (zero_area_map(block, offset, length, &merges)) {
         *ret_done = true;
         return true;
     }
@@ -138,32 +142,35 @@ static bool repair(RamBlock *block, uint64_t offset, uint64_t length, int err, b
     return false;
 }
 
+static void mark_released(RamBlock *block, uint64_t first_chunk, uint64_t n_chunks)
+{
+    if (!block->released) {
+        block->released = chunk_map_new(block->size);
+    }
+    for (uint64_t chunk = first_chunk; chunk < first_chunk + n_chunks; chunk++) {
+        chunk_map_set(block->released, chunk);
+    }
+}
+
 bool discard_remap_chunks(RamBlock *block, uint64_t first_chunk, uint64_t n_chunks, bool *ret_done,
                           GError **errp)
 {
     uint64_t offset = first_chunk << RAM_CHUNK_SHIFT;
     uint64_t end = MIN(block->size, (first_chunk + n_chunks) << RAM_CHUNK_SHIFT);
-    bool ok = true, done;
+    bool ok = true, done, merges;
 
     *ret_done = false;
-    if (!take_remap(block)) {
+    if (!take_remap(block, first_chunk, first_chunk + n_chunks)) {
+        block->discard.over_budget += end - offset;
         return true;
     }
     g_rw_lock_writer_lock(&block->layout);
-    done = map_anonymous(block, offset, end - offset);
+    done = zero_area_map(block, offset, end - offset, &merges);
     if (!done) {
         ok = repair(block, offset, end - offset, errno, &done, errp);
     }
     if (done) {
-        if (!block->released) {
-            block->released = chunk_map_new(block->size);
-        }
-        for (uint64_t chunk = first_chunk; chunk < first_chunk + n_chunks; chunk++) {
-            chunk_map_set(block->released, chunk);
-        }
-        /* All with the same flags, or neighbours do not merge into one mapping. */
-        ok = ram_block_apply_policy(block, offset, end - offset, errp);
-        (void)madvise(block->host + offset, end - offset, MADV_NOHUGEPAGE);
+        mark_released(block, first_chunk, n_chunks);
     }
     g_rw_lock_writer_unlock(&block->layout);
     *ret_done = done;
@@ -186,6 +193,18 @@ static uint64_t punch_pages(RamBlock *block, uint64_t offset, uint64_t length)
                : 0;
 }
 
+/*
+ * May the snapshot's bytes show again? They must be what the next increment takes for unchanged, and
+ * without PAGE_POISON a page's contents are undefined once it was given back (virtio 1.2, 5.5.6).
+ */
+static bool may_show_snapshot(const RamBlock *block, const DiscardRequest *request)
+{
+    bool wanted = request->why == DISCARD_INFLATED || request->policy == DISCARD_POLICY_DONTNEED;
+
+    return wanted && !request->page_poison && block->report.increment_possible &&
+           !block->pages_laid;
+}
+
 /* Less than a chunk, or a chunk that could not be remapped, of a copy-on-write block. */
 static uint64_t discard_piece(RamBlock *block, uint64_t offset, uint64_t end,
                               const DiscardRequest *request)
@@ -195,11 +214,8 @@ static uint64_t discard_piece(RamBlock *block, uint64_t offset, uint64_t end,
     while (offset < end) {
         uint64_t chunk = offset >> RAM_CHUNK_SHIFT;
         uint64_t stop = MIN(end, (chunk + 1) << RAM_CHUNK_SHIFT);
-        bool zero = chunk_map_test(block->released, chunk);
-        bool snapshot_again =
-            request->why == DISCARD_INFLATED && request->base_is_parent && !request->page_poison;
 
-        if (zero || snapshot_again) {
+        if (chunk_map_test(block->released, chunk) || may_show_snapshot(block, request)) {
             released += drop_pages(block, offset, stop - offset);
         }
         offset = stop;
@@ -207,30 +223,63 @@ static uint64_t discard_piece(RamBlock *block, uint64_t offset, uint64_t end,
     return released;
 }
 
-/* Runs of whole chunks that are not released yet; the others are anonymous. */
+/* The end of a run of chunks from @first on that are not released and of which none is in use. */
+static uint64_t claim_chunks(RamBlock *block, uint64_t first, uint64_t end)
+{
+    while (first < end && !chunk_map_test(block->released, first) &&
+           ram_chunk_try_claim(block, first)) {
+        first++;
+    }
+    return first;
+}
+
+static void unclaim_chunks(RamBlock *block, uint64_t first, uint64_t end)
+{
+    for (; first < end; first++) {
+        ram_chunk_unclaim(block, first);
+    }
+}
+
+/* Some chunks at @first; *ret_next: the first one that is left to do. */
+static bool discard_chunk_run(RamBlock *block, uint64_t first, uint64_t end, uint64_t *ret_next,
+                              DiscardResult *result, GError **errp)
+{
+    uint64_t from = first << RAM_CHUNK_SHIFT;
+    uint64_t next = claim_chunks(block, first, end);
+    uint64_t length = MIN(block->size, next << RAM_CHUNK_SHIFT) - from;
+    bool done = false, ok;
+
+    if (next == first) {
+        block->discard.busy += MIN(block->size, (first + 1) << RAM_CHUNK_SHIFT) - from;
+        *ret_next = first + 1;
+        return true;
+    }
+    ok = discard_remap_chunks(block, first, next - first, &done, errp);
+    unclaim_chunks(block, first, next);
+    if (done) {
+        result->released += length;
+        result->remapped += length;
+    }
+    *ret_next = next;
+    return ok;
+}
+
+/* Chunks that are released already are anonymous: their pages are dropped. */
 static bool discard_chunks(RamBlock *block, uint64_t first, uint64_t end,
                            const DiscardRequest *request, DiscardResult *result, GError **errp)
 {
     while (first < end) {
-        bool released = chunk_map_test(block->released, first);
-        uint64_t stop = first + 1;
-        uint64_t from = first << RAM_CHUNK_SHIFT, to;
-        bool done = false;
+        uint64_t from = first << RAM_CHUNK_SHIFT;
 
-        while (stop < end && chunk_map_test(block->released, stop) == released) {
-            stop++;
+        if (request->policy == DISCARD_POLICY_REMAP && !chunk_map_test(block->released, first)) {
+            if (!discard_chunk_run(block, first, end, &first, result, errp)) {
+                return false;
+            }
+            continue;
         }
-        to = MIN(block->size, stop << RAM_CHUNK_SHIFT);
-        if (!released && !discard_remap_chunks(block, first, stop - first, &done, errp)) {
-            return false;
-        }
-        if (done) {
-            result->released += to - from;
-            result->remapped += to - from;
-        } else {
-            result->released += discard_piece(block, from, to, request);
-        }
-        first = stop;
+        first++;
+        result->released +=
+            discard_piece(block, from, MIN(block->size, first << RAM_CHUNK_SHIFT), request);
     }
     return true;
 }
@@ -255,6 +304,36 @@ static bool discard_private(RamBlock *block, uint64_t offset, uint64_t end,
     return true;
 }
 
+static bool discard_by_kind(RamBlock *block, uint64_t offset, uint64_t end,
+                            const DiscardRequest *request, DiscardResult *result, GError **errp)
+{
+    switch (block->kind) {
+    case RAM_ANONYMOUS:
+        result->released = drop_pages(block, offset, end - offset);
+        break;
+    case RAM_SHARED:
+        result->released = punch_pages(block, offset, end - offset);
+        break;
+    case RAM_FILE_PRIVATE:
+        return discard_private(block, offset, end, request, result, errp);
+    case RAM_BACKEND_FILE:
+        /* The user's file would show through again. */
+        break;
+    }
+    return true;
+}
+
+/* Whether nothing may be released now; that is counted where it will pass. */
+static bool is_refused(RamBlock *block, uint64_t length, const DiscardRequest *request)
+{
+    if (block->list && ram_discard_is_inhibited(block->list)) {
+        block->discard.inhibited += length;
+        return true;
+    }
+    /* A guest that expects a pattern in a released page would find zeros. */
+    return block->readonly || (request->page_poison && request->poison_value != 0);
+}
+
 bool discard_range(RamBlock *block, uint64_t offset, uint64_t length, const DiscardRequest *request,
                    DiscardResult *ret_result, GError **errp)
 {
@@ -266,26 +345,14 @@ bool discard_range(RamBlock *block, uint64_t offset, uint64_t length, const Disc
     end = offset + MIN(length, block->size - offset);
     end = ROUND_DOWN(end, (uint64_t)block->page_size);
     offset = MIN(end, ROUND_UP(offset, (uint64_t)block->page_size));
-    /* A guest that expects a pattern in a released page would find zeros. */
-    if (offset == end || request->inhibited ||
-        (request->page_poison && request->poison_value != 0)) {
-        *ret_result = result;
-        return true;
+    if (offset < end && !is_refused(block, end - offset, request)) {
+        ok = discard_by_kind(block, offset, end, request, &result, errp);
     }
-    switch (block->kind) {
-    case RAM_ANONYMOUS:
-        result.released = drop_pages(block, offset, end - offset);
-        break;
-    case RAM_SHARED:
-        result.released = punch_pages(block, offset, end - offset);
-        break;
-    case RAM_FILE_PRIVATE:
-        ok = discard_private(block, offset, end, request, &result, errp);
-        break;
-    case RAM_BACKEND_FILE:
-        /* The user's file would show through again. */
-        break;
+    if (!ok && block->list) {
+        ram_list_report_lost(block->list, "released memory could not be mapped again", block,
+                             offset);
     }
+    block->discard.released += result.released;
     log_printf(LOG_MEMORY,
                "ram_release: block=%s offset=%" G_GUINT64_FORMAT " released=%" G_GUINT64_FORMAT,
                block->name, offset, result.released);

@@ -14,12 +14,17 @@ typedef enum DiscardWhy {
     DISCARD_INFLATED, /* the balloon has it */
 } DiscardWhy;
 
+/* What is done with whole chunks of a copy-on-write block. */
+typedef enum DiscardPolicy {
+    DISCARD_POLICY_REMAP,    /* they become zero and are never read from the file again */
+    DISCARD_POLICY_DONTNEED, /* MADV_DONTNEED: the snapshot shows again; only to measure against */
+} DiscardPolicy;
+
 typedef struct DiscardRequest {
     DiscardWhy why;
+    DiscardPolicy policy;
     bool page_poison;      /* VIRTIO_BALLOON_F_PAGE_POISON is negotiated */
     uint32_t poison_value; /* then: what the guest expects in a released page */
-    bool base_is_parent;   /* the one file mapped is the parent of the next increment */
-    bool inhibited;        /* a save, an incoming state or pinned memory: release nothing */
 } DiscardRequest;
 
 /* In bytes; everything in the range that is in neither was left alone. */
@@ -30,8 +35,10 @@ typedef struct DiscardResult {
 
 /*
  * Give [offset, offset + length) of a block back to the host. Clamped to the block; only whole host
- * pages inside the range are released. False = guest memory could not be repaired after a failed
- * mapping: the VM must stop. Leaving memory alone is success. To be called on the main thread.
+ * pages inside the range are released, and no chunk in which I/O is under way is remapped (nor should
+ * the caller have the range mapped by guest_map_iov). Leaving memory alone is success. Takes time by
+ * the length of the range, about 10 us a chunk. False = guest memory could not be repaired after a
+ * failed mapping: MemoryControl.lost was asked to stop the VM. To be called on the main thread.
  */
 bool discard_range(RamBlock *block, uint64_t offset, uint64_t length, const DiscardRequest *request,
                    DiscardResult *ret_result, GError **errp);
@@ -44,7 +51,12 @@ bool discard_range(RamBlock *block, uint64_t offset, uint64_t length, const Disc
 bool discard_remap_chunks(RamBlock *block, uint64_t first_chunk, uint64_t n_chunks, bool *ret_done,
                           GError **errp);
 
-/* Memory mappings this process may still make before 75 % of vm.max_map_count are used. */
-unsigned discard_vma_budget(void);
+/*
+ * While inhibited, discard_range() releases nothing and counts what it was asked for. Counted: as
+ * many calls of allow as of inhibit. @why goes to the log only. Main thread.
+ */
+void ram_discard_inhibit(RamList *list, const char *why);
+void ram_discard_allow(RamList *list, const char *why);
+bool ram_discard_is_inhibited(const RamList *list);
 
 #endif

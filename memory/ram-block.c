@@ -7,6 +7,8 @@
 
 #include "memory/base-guard.h"
 #include "memory/chunk-map.h"
+#include "memory/vma-budget.h"
+#include "memory/zero-area.h"
 #include "util/error.h"
 #include "util/units.h"
 
@@ -21,6 +23,8 @@ struct RamList {
     RamBlock *blocks[RAM_BLOCKS_MAX];
     unsigned count; /* atomic: blocks below it are complete */
     BaseGuard *guard;
+    VmaBudget vma_budget;
+    gint discard_inhibited; /* atomic */
 };
 
 static void *map_aligned(uint64_t size, size_t align, int prot, GError **errp)
@@ -106,6 +110,7 @@ void ram_block_free(RamBlock *block)
     if (block->mappings) {
         g_ptr_array_unref(block->mappings);
     }
+    zero_area_free(block);
     chunk_map_free(block->released);
     g_free(block->in_flight);
     g_rw_lock_clear(&block->layout);
@@ -250,4 +255,14 @@ BaseGuard *ram_list_guard(const RamList *list)
 void ram_list_set_guard(RamList *list, BaseGuard *guard)
 {
     list->guard = guard;
+}
+
+VmaBudget *ram_list_vma_budget(RamList *list)
+{
+    return &list->vma_budget;
+}
+
+gint *ram_list_discard_inhibited(RamList *list)
+{
+    return &list->discard_inhibited;
 }

@@ -20,6 +20,7 @@ typedef struct RamBase RamBase;
 typedef struct BaseGuard BaseGuard;
 typedef struct RamList RamList;
 typedef struct RamBlock RamBlock;
+typedef struct VmaBudget VmaBudget;
 
 typedef enum RamKind {
     RAM_ANONYMOUS,    /* private anonymous memory */
@@ -52,8 +53,15 @@ typedef struct RamRestoreReport {
     bool detached;            /* no longer backed by the file that was restored */
     bool increment_possible;  /* anonymous pages still are exactly the pages written since */
     char *increment_obstacle; /* why not; NULL when possible */
-    uint64_t chunks_released;
 } RamRestoreReport;
+
+/* What became of the requests to give memory back, in bytes since the block exists. */
+typedef struct RamDiscardStats {
+    uint64_t released;
+    uint64_t over_budget; /* left alone: the process has too many mappings */
+    uint64_t busy;        /* left alone: I/O was under way in the chunk */
+    uint64_t inhibited;   /* left alone: ram_discard_inhibit() */
+} RamDiscardStats;
 
 struct RamBlock {
     char *name;
@@ -82,9 +90,11 @@ struct RamBlock {
     ChunkMap *released;
     /* Restoring laid private pages over the mappings: dropping one would bring an older page back. */
     bool pages_laid;
-    unsigned remaps_left; /* chunks that may be remapped before the VMAs are counted again */
-    uint32_t *in_flight;  /* per chunk: accesses under way; see memory/guest-access.h */
-    GMutex access_mutex;  /* with access_cond: who waits for a chunk that is being moved */
+    uint8_t *zero_area; /* see memory/zero-area.c; NULL = none yet, or no_zero_area */
+    bool no_zero_area;
+    RamDiscardStats discard;
+    uint32_t *in_flight; /* per chunk: accesses under way; see memory/guest-access.h */
+    GMutex access_mutex; /* with access_cond: who waits for a chunk that is being moved */
     GCond access_cond;
     /*
      * Read-locked by who scans the block, write-locked by who changes what backs its chunks.
@@ -154,5 +164,9 @@ RamBlock *ram_list_find_host(const RamList *list, const void *host, uint64_t *re
 BaseGuard *ram_list_guard(const RamList *list);
 /* Takes ownership. */
 void ram_list_set_guard(RamList *list, BaseGuard *guard);
+
+/* For memory/discard.c: the mappings that may still be made, and how often releasing is inhibited. */
+VmaBudget *ram_list_vma_budget(RamList *list);
+gint *ram_list_discard_inhibited(RamList *list);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "memory/discard.h"
 #include "memory/ram-base.h"
+#include "memory/vma-budget.h"
 #include "util/error.h"
 #include "util/units.h"
 
@@ -53,10 +54,22 @@ static bool map_file(RamBlock *block, RamBase *base, const RestoreExtent *extent
 
 /* --- Zeros --- */
 
+/* In a chunk that is anonymous already the pages are dropped. */
 static void write_zeros(RamBlock *block, uint64_t offset, uint64_t length)
 {
-    block->pages_laid |= length > 0;
-    restore_write_zeros(block, offset, length);
+    uint64_t end = offset + length;
+
+    while (offset < end) {
+        uint64_t chunk = offset >> RAM_CHUNK_SHIFT;
+        uint64_t stop = MIN(end, (chunk + 1) << RAM_CHUNK_SHIFT);
+
+        if (!chunk_map_test(block->released, chunk) ||
+            madvise(block->host + offset, stop - offset, MADV_DONTNEED) < 0) {
+            block->pages_laid = true;
+            restore_write_zeros(block, offset, stop - offset);
+        }
+        offset = stop;
+    }
 }
 
 /* Whole chunks become anonymous memory while the budget lasts, the rest is written. */
@@ -86,6 +99,53 @@ static bool make_zero_run(uint64_t offset, uint64_t length, bool data, void *opa
     return make_zero(opaque, offset, length, errp);
 }
 
+/* --- Released chunks --- */
+
+/* What cannot be remapped, for lack of mappings, is made zero like everything else. */
+static bool remap_whole(RamBlock *block, uint64_t offset, uint64_t end, GError **errp)
+{
+    uint64_t first = DIV_ROUND_UP(offset, RAM_CHUNK_SIZE);
+    uint64_t last = end == block->size ? ram_block_chunks(block) : end / RAM_CHUNK_SIZE;
+    bool remapped;
+
+    return first >= last || discard_remap_chunks(block, first, last - first, &remapped, errp);
+}
+
+/* The parts of a released run for which the base has no data. */
+static bool remap_holes(const RestoreLayer *layer, const RestoreBlock *rb, const RestoreExtent *run,
+                        GError **errp)
+{
+    uint64_t at = run->offset, end = run->offset + run->length;
+
+    while (at < end) {
+        uint64_t from = rb->block->size, next = rb->block->size;
+
+        if (!source_next_data(layer, rb, at, &from, &next)) {
+            from = next = rb->block->size;
+        }
+        if (!remap_whole(rb->block, at, MIN(from, end), errp)) {
+            return false;
+        }
+        at = next;
+    }
+    return true;
+}
+
+static bool remap_released(const RestoreLayer *layer, const RestoreBlock *rb, bool is_base,
+                           GError **errp)
+{
+    for (size_t i = 0; i < rb->n_released; i++) {
+        const RestoreExtent *run = &rb->released[i];
+        bool ok = is_base ? remap_holes(layer, rb, run, errp)
+                          : remap_whole(rb->block, run->offset, run->offset + run->length, errp);
+
+        if (!ok) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* --- Base --- */
 
 bool restore_cow_base(const RestoreRequest *request, const RestoreLayer *layer,
@@ -105,7 +165,8 @@ bool restore_cow_base(const RestoreRequest *request, const RestoreLayer *layer,
     block->mappings = g_ptr_array_new_with_free_func((GDestroyNotify)ram_mapping_free);
     g_ptr_array_add(block->mappings, mapping_new(layer->base, 0, block->size, rb->pages_offset));
     g_rw_lock_writer_unlock(&block->layout);
-    return source_walk_stale(layer, rb, make_zero_run, block, errp);
+    return source_walk_stale(layer, rb, make_zero_run, block, errp) &&
+           remap_released(layer, rb, true, errp);
 }
 
 /* --- Delta --- */
@@ -118,7 +179,7 @@ static bool is_mappable(const RestoreExtent *extent, uint64_t at_least)
 /* The least length from which on mapping all extents stays within the budget of VMAs. */
 static uint64_t choose_length(const RestoreBlock *rb)
 {
-    unsigned budget = discard_vma_budget();
+    uint64_t budget = vma_budget_left();
     uint64_t at_least = MAP_AT_LEAST;
 
     while (true) {
@@ -203,8 +264,12 @@ bool restore_cow_delta(CopyPlan *plan, const RestoreLayer *layer, const RestoreB
                        GError **errp)
 {
     uint64_t at_least = choose_length(rb);
-    GPtrArray *over = g_ptr_array_new();
+    GPtrArray *over;
 
+    if (!remap_released(layer, rb, false, errp)) {
+        return false;
+    }
+    over = g_ptr_array_new();
     for (size_t i = 0; i < rb->n_zeros; i++) {
         if (!make_zero(rb->block, rb->zeros[i].offset, rb->zeros[i].length, errp)) {
             g_ptr_array_unref(over);

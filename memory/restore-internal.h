@@ -23,6 +23,13 @@ bool source_walk(const RestoreLayer *layer, const RestoreBlock *rb, SourceRunFun
                  GError **errp);
 
 /*
+ * The next data that the base has for the block at or after @at, in whole pages of the block; false =
+ * only holes are left. A file system without holes has data everywhere.
+ */
+bool source_next_data(const RestoreLayer *layer, const RestoreBlock *rb, uint64_t at,
+                      uint64_t *ret_from, uint64_t *ret_end);
+
+/*
  * Only the runs that the bitmap calls absent though the file has data there (a page that became zero after it
  * was written): a mapping of the file is wrong there.
  */

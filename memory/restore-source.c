@@ -49,13 +49,10 @@ static bool walk_bitmap(const RestoreBlock *rb, SourceRunFunc fn, void *opaque, 
     return true;
 }
 
-/*
- * The next data of the file for the block at or after @at, in whole pages of the block; false = only
- * holes are left. A file system without holes has data everywhere.
- */
-static bool next_data(int fd, const RestoreBlock *rb, uint64_t at, uint64_t *ret_from,
-                      uint64_t *ret_end)
+bool source_next_data(const RestoreLayer *layer, const RestoreBlock *rb, uint64_t at,
+                      uint64_t *ret_from, uint64_t *ret_end)
 {
+    int fd = ram_base_fd(layer->base);
     uint64_t size = rb->block->size;
     off_t data, hole;
 
@@ -80,10 +77,9 @@ static bool next_data(int fd, const RestoreBlock *rb, uint64_t at, uint64_t *ret
 static bool walk_holes(const RestoreLayer *layer, const RestoreBlock *rb, SourceRunFunc fn,
                        void *opaque, GError **errp)
 {
-    int fd = ram_base_fd(layer->base);
     uint64_t at = 0, from, end;
 
-    while (next_data(fd, rb, at, &from, &end)) {
+    while (source_next_data(layer, rb, at, &from, &end)) {
         if (from > at && !fn(at, from - at, false, opaque, errp)) {
             return false;
         }
@@ -105,10 +101,9 @@ bool source_walk(const RestoreLayer *layer, const RestoreBlock *rb, SourceRunFun
 bool source_walk_stale(const RestoreLayer *layer, const RestoreBlock *rb, SourceRunFunc fn,
                        void *opaque, GError **errp)
 {
-    int fd = ram_base_fd(layer->base);
     uint64_t at = 0, from, end;
 
-    while (rb->present && next_data(fd, rb, at, &from, &end)) {
+    while (rb->present && source_next_data(layer, rb, at, &from, &end)) {
         uint64_t page = from / PAGE, last = end / PAGE;
 
         while ((page = find_page(rb->present, page, last, false)) < last) {

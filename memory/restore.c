@@ -8,6 +8,7 @@
 #include "memory/chunk-map.h"
 #include "memory/guard-internal.h"
 #include "memory/restore-internal.h"
+#include "memory/vma-budget.h"
 #include "util/error.h"
 #include "util/log.h"
 #include "util/units.h"
@@ -70,7 +71,8 @@ static bool check_layers(const RestoreRequest *request, GError **errp)
                 return false;
             }
             if (!check_extents(layer, rb, rb->extents, rb->n_extents, true, errp) ||
-                !check_extents(layer, rb, rb->zeros, rb->n_zeros, false, errp)) {
+                !check_extents(layer, rb, rb->zeros, rb->n_zeros, false, errp) ||
+                !check_extents(layer, rb, rb->released, rb->n_released, false, errp)) {
                 return false;
             }
         }
@@ -393,6 +395,7 @@ bool restore_query_block(RamBlock *block, RestoreBlockInfo *ret_info, GError **e
     info.private_pages = stats.data_pages;
     info.swapped_pages = stats.swapped_pages;
     info.chunks_released = chunk_map_count(block->released);
+    info.mappings = vma_count_in(block->host, block->size);
     *ret_info = info;
     return true;
 }

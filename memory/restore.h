@@ -33,6 +33,9 @@ typedef struct RestoreExtent {
  * In a delta (layers 1 and up) `extents` are laid over the layers below and `zeros` (file_offset
  * unused) make pages zero again; both ascending, page-aligned, without overlap. Layers go from the base
  * to the tip.
+ *
+ * `released`, in the tip only (file_offset unused): whole chunks that are to be anonymous memory again. A
+ * delta tells every page of them; of those of a base only chunks without data become so.
  */
 typedef struct RestoreBlock {
     RamBlock *block;
@@ -42,6 +45,8 @@ typedef struct RestoreBlock {
     size_t n_extents;
     const RestoreExtent *zeros;
     size_t n_zeros;
+    const RestoreExtent *released;
+    size_t n_released;
 } RestoreBlock;
 
 typedef struct RestoreLayer {
@@ -83,6 +88,7 @@ typedef struct RestoreBlockInfo {
     uint64_t resident_pages;
     uint64_t swapped_pages;
     uint64_t chunks_released;
+    uint64_t mappings;
 } RestoreBlockInfo;
 
 bool restore_query_block(RamBlock *block, RestoreBlockInfo *ret_info, GError **errp);

@@ -17,6 +17,7 @@
 
 #include "migration/chain-map.h"
 #include "migration/mapped-layout.h"
+#include "migration/ram-released.h"
 #include "util/error.h"
 #include "util/io.h"
 #include "util/json.h"
@@ -176,6 +177,20 @@ static bool take_state(const SnapshotFile *tip, CapturedState *state, GError **e
     return true;
 }
 
+/* Where increments wrote to a chunk again the new base has the pages, and a restore sees that. */
+static void put_released(const SnapshotFile *tip, FileSegments *segments)
+{
+    g_autofree ReleasedBlock *blocks = g_new0(ReleasedBlock, tip->blocks->len);
+    const FileSegment *last = &g_array_index(segments->list, FileSegment, segments->list->len - 1);
+
+    for (guint i = 0; i < tip->blocks->len; i++) {
+        const SnapshotBlock *b = g_ptr_array_index(tip->blocks, i);
+
+        blocks[i] = (ReleasedBlock){ .name = b->name, .runs = b->released };
+    }
+    ram_released_put(last->bytes, blocks, tip->blocks->len);
+}
+
 static bool write_all(Flatten *f, CapturedState *state, GError **errp)
 {
     g_auto(FileSegments) segments = { 0 };
@@ -187,6 +202,7 @@ static bool write_all(Flatten *f, CapturedState *state, GError **errp)
     if (!put_ram(f, &segments, errp)) {
         return false;
     }
+    put_released(snapshot_chain_tip(f->chain), &segments);
     return file_segments_write(&segments, f->target, state, errp) &&
            publish_commit(f->target, errp);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "accel/runstate.h"
+#include "memory/discard.h"
 #include "memory/restore.h"
 #include "migration/chain.h"
 #include "migration/channel.h"
@@ -24,6 +25,8 @@
 #include "util/error.h"
 #include "util/io.h"
 #include "util/log.h"
+
+#define INCOMING_INHIBITS "an incoming state is being loaded"
 
 struct IncomingJob {
     MigrationState *s;
@@ -113,6 +116,7 @@ static bool check_machine(const IncomingJob *job, const SnapshotFile *file, GErr
 static void fill_layer(const IncomingJob *job, SnapshotFile *file, RestoreLayer *layer)
 {
     RamList *ram = job->s->env.ram;
+    bool tip = file == snapshot_chain_tip(job->chain);
     bool copy = job->options.parameters->ram_restore_mode == RAM_RESTORE_MODE_COPY;
 
     layer->blocks = g_new0(RestoreBlock, ram_list_count(ram));
@@ -129,6 +133,10 @@ static void fill_layer(const IncomingJob *job, SnapshotFile *file, RestoreLayer 
             to->n_extents = b->extents->len;
             to->zeros = (const RestoreExtent *)(void *)b->zeros->data;
             to->n_zeros = b->zeros->len;
+        }
+        if (b->released && tip) {
+            to->released = (const RestoreExtent *)(void *)b->released->data;
+            to->n_released = b->released->len;
         }
     }
 }
@@ -316,6 +324,7 @@ static void finish(IncomingJob *job, bool ok)
 
     s->report.ended_us = g_get_monotonic_time();
     s->incoming = NULL;
+    ram_discard_allow(s->env.ram, INCOMING_INHIBITS);
     if (ok) {
         s->incoming_pending = false;
     } else {
@@ -353,6 +362,7 @@ void incoming_abandon(IncomingJob *job)
 {
     g_atomic_int_set(&job->cancelled, 1);
     job_thread_abandon(&job->thread);
+    ram_discard_allow(job->s->env.ram, INCOMING_INHIBITS);
     job->s->incoming = NULL;
     job_free(job);
 }
@@ -510,6 +520,7 @@ bool incoming_start(MigrationState *s, const char *uri, bool exit_on_error, GErr
     }
     migration_begin(s, false);
     s->incoming = job;
+    ram_discard_inhibit(s->env.ram, INCOMING_INHIBITS);
     migration_set_status(s, MIGRATION_STATUS_SETUP);
     migration_set_status(s, MIGRATION_STATUS_ACTIVE);
     if (job->n_mapped && job->n_mapped == ram_list_count(s->env.ram)) {

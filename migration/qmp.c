@@ -200,6 +200,11 @@ static RamRestoreBlockInfo *block_info(RamBlock *block, GError **errp)
     info->resident_pages = counted.resident_pages;
     info->swapped_pages = counted.swapped_pages;
     info->chunks_released = counted.chunks_released;
+    info->released_bytes = block->discard.released;
+    info->left_over_budget = block->discard.over_budget;
+    info->left_busy = block->discard.busy;
+    info->left_inhibited = block->discard.inhibited;
+    info->mappings = counted.mappings;
     return info;
 }
 

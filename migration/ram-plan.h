@@ -8,10 +8,12 @@
 
 #include "memory/pagemap.h"
 #include "memory/ram-block.h"
+#include "memory/restore.h"
 
 typedef struct RamPlanBlock {
     RamBlock *block;
-    GArray *ranges; /* of PageRange: data and zero; what lies between is unchanged */
+    GArray *ranges;   /* of PageRange: data and zero; what lies between is unchanged */
+    GArray *released; /* of RestoreExtent without file_offset: runs of released chunks */
 } RamPlanBlock;
 
 typedef struct RamPlan {

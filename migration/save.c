@@ -16,6 +16,7 @@
 
 #include "accel/runstate.h"
 #include "memory/base-guard.h"
+#include "memory/discard.h"
 #include "migration/internal.h"
 #include "migration/parent.h"
 #include "migration/ram-pages.h"
@@ -23,6 +24,8 @@
 #include "qapi/qapi-events.h"
 #include "util/error.h"
 #include "util/json.h"
+
+#define SAVE_INHIBITS "a save is running"
 
 /* --- On the main loop: stopping the guest and reading its devices --- */
 
@@ -238,6 +241,7 @@ static void save_end(void *opaque)
 
     job_thread_join(&job->thread);
     ram_list_release_files(s->env.ram);
+    ram_discard_allow(s->env.ram, SAVE_INHIBITS);
     s->capturing = false;
     s->report.ended_us = g_get_monotonic_time();
     save_update_report(job, &s->report);
@@ -289,6 +293,7 @@ void save_abandon(SaveJob *job)
     save_cancel(job);
     job_thread_abandon(&job->thread);
     ram_list_release_files(job->s->env.ram);
+    ram_discard_allow(job->s->env.ram, SAVE_INHIBITS);
     job->s->save = NULL;
     job_free(job);
 }
@@ -352,6 +357,7 @@ bool save_start(MigrationState *s, const char *uri, GError **errp)
     s->save = job;
     migration_set_status(s, MIGRATION_STATUS_SETUP);
     ram_list_hold_files(s->env.ram);
+    ram_discard_inhibit(s->env.ram, SAVE_INHIBITS);
     job_thread_start(&job->thread, "migration", save_thread, save_end, job);
     return true;
 }

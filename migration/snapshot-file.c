@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "migration/ram-delta-reader.h"
+#include "migration/ram-released.h"
 #include "migration/segment-reader.h"
 #include "util/error.h"
 #include "util/units.h"
@@ -29,6 +30,7 @@ static void snapshot_block_free(SnapshotBlock *block)
     g_clear_pointer(&block->bitmap, g_byte_array_unref);
     g_clear_pointer(&block->extents, g_array_unref);
     g_clear_pointer(&block->zeros, g_array_unref);
+    g_clear_pointer(&block->released, g_array_unref);
     g_free(block);
 }
 
@@ -292,21 +294,41 @@ static bool get_delta(SnapshotFile *file, SegmentReader *r, const StreamSection 
 
 /* --- The whole --- */
 
-/* The section "snapshot" and all that follows; the checksum is complete after it. */
-static bool get_tail(SnapshotFile *file, SegmentReader *r, GError **errp)
+/* The head of the next whole section. */
+static bool get_section_head(SegmentReader *r, StreamSection *ret_section, GError **errp)
 {
-    StreamSection section;
-    size_t crc_pos;
     uint8_t mark;
 
     if (!segment_fill(r, PIECE_MAX, errp) || !byte_reader_get_u8(&r->in, &mark, errp)) {
         return false;
     }
-    if (mark != STREAM_SECTION_FULL || !stream_get_section(&r->in, mark, &section, errp)) {
-        if (!errp || !*errp) {
-            error_set(errp, "the stream goes on with 0x%02x instead of the section '%s'", mark,
-                      SNAPSHOT_SECTION_NAME);
-        }
+    if (mark != STREAM_SECTION_FULL) {
+        error_set(errp, "the stream goes on with 0x%02x instead of the section '%s'", mark,
+                  SNAPSHOT_SECTION_NAME);
+        return false;
+    }
+    return stream_get_section(&r->in, mark, ret_section, errp);
+}
+
+/* The section "ram-released", if there is one; *section: the one after it. */
+static bool get_released(SnapshotFile *file, SegmentReader *r, StreamSection *section,
+                         GError **errp)
+{
+    if (strcmp(section->idstr, RAM_RELEASED_SECTION_NAME) != 0) {
+        return true;
+    }
+    return segment_fill(r, ram_released_max_size(file), errp) &&
+           ram_released_get(&r->in, section->version, file, errp) &&
+           stream_get_footer(&r->in, section->id, errp) && get_section_head(r, section, errp);
+}
+
+/* The sections after RAM up to "snapshot", and all that follows; the checksum is complete then. */
+static bool get_tail(SnapshotFile *file, SegmentReader *r, GError **errp)
+{
+    StreamSection section;
+    size_t crc_pos;
+
+    if (!get_section_head(r, &section, errp) || !get_released(file, r, &section, errp)) {
         return false;
     }
     if (strcmp(section.idstr, SNAPSHOT_SECTION_NAME) != 0) {

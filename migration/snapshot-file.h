@@ -37,6 +37,7 @@ typedef struct SnapshotBlock {
     unsigned long *present; /* made by snapshot_block_present() */
     GArray *extents;        /* of RestoreExtent, ascending */
     GArray *zeros;          /* of RestoreExtent without file_offset, ascending */
+    GArray *released;       /* the same: chunks that were released; NULL: none */
 } SnapshotBlock;
 
 typedef struct SnapshotFile {

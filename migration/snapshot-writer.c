@@ -6,6 +6,7 @@
 #include "migration/snapshot-writer.h"
 
 #include "memory/base-guard.h"
+#include "migration/ram-released.h"
 #include "util/crc32c.h"
 #include "util/error.h"
 #include "util/io.h"
@@ -100,6 +101,17 @@ bool file_segments_write(FileSegments *segments, PublishTarget *target, Captured
     return publish_barrier(target, errp) && write_segment(last_segment(segments), target, errp);
 }
 
+static void put_released(const RamPlan *plan, FileSegments *segments)
+{
+    g_autofree ReleasedBlock *blocks = g_new0(ReleasedBlock, plan->n_blocks);
+
+    for (unsigned i = 0; i < plan->n_blocks; i++) {
+        blocks[i] = (ReleasedBlock){ .name = plan->blocks[i].block->name,
+                                     .runs = plan->blocks[i].released };
+    }
+    ram_released_put(last_segment(segments)->bytes, blocks, plan->n_blocks);
+}
+
 bool snapshot_write(const SnapshotWrite *w, CapturedState *state, const SnapshotParent *parent,
                     GError **errp)
 {
@@ -113,6 +125,7 @@ bool snapshot_write(const SnapshotWrite *w, CapturedState *state, const Snapshot
                  : ram_mapped_write(w, &segments, errp))) {
         return false;
     }
+    put_released(w->plan, &segments);
     if (ram_list_is_lost(w->ram)) {
         error_set(errp, "guest memory was lost while it was being saved: the file that it is "
                         "mapped from was truncated or cannot be read");

@@ -47,6 +47,7 @@ typedef enum StreamMark {
 
 /* Section numbers are free in the form; ours are fixed up to the first device. */
 enum {
+    STREAM_SECTION_ID_RELEASED = 1,
     STREAM_SECTION_ID_RAM = 2,
     STREAM_SECTION_ID_SNAPSHOT = 3,
     STREAM_SECTION_ID_FIRST_DEVICE = 4,

@@ -211,6 +211,10 @@ static inline bool fixture_restore(RamList *ram, const SnapshotChain *chain, Res
                 to->zeros = (const RestoreExtent *)(void *)b->zeros->data;
                 to->n_zeros = b->zeros->len;
             }
+            if (b->released && i + 1 == chain->files->len) {
+                to->released = (const RestoreExtent *)(void *)b->released->data;
+                to->n_released = b->released->len;
+            }
         }
     }
     ok = restore_ram(ram, &request, &control, errp);
