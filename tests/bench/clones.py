@@ -92,17 +92,17 @@ def clone_cost(pid, snapshot):
     return {'cost': (anonymous + tables - written) / 1024, 'written': written / 1024, 'page-tables': tables / 1024}
 
 
-def _enter(group):
-    def enter():
+def enter(group):
+    def move():
         (group / 'cgroup.procs').write_text(str(os.getpid()))
-    return enter if group else None
+    return move if group else None
 
 
 def clone_memory(context):
     snapshot = context.snapshots.ticking(MEMORY, FILLED)
     with contextlib.ExitStack() as stack:
         group = stack.enter_context(memory_cgroup())
-        clones = [stack.enter_context(running_clone(snapshot, MEMORY, preexec=_enter(group))) for _ in range(CLONES)]
+        clones = [stack.enter_context(running_clone(snapshot, MEMORY, preexec=enter(group))) for _ in range(CLONES)]
         time.sleep(2)
         costs = [clone_cost(vm.pid, snapshot) for vm in clones]
         kernel = kernel_memory(group)

@@ -31,12 +31,12 @@ def command(binary, memory_mib, cpu, monitor, *arguments, tick_path=TICK_PATH):
 class Booted:
     """A guest that has run the commands of its kernel command line and is in the last of them."""
 
-    def __init__(self, work, binary, memory_mib, cpu, append):
+    def __init__(self, work, binary, memory_mib, cpu, append, more_devices=()):
         self.monitor = work / f'boot-{os.getpid()}.qmp'
         self.ticks, write_end = os.pipe()
         self.process = subprocess.Popen(
             command(binary, memory_mib, cpu, self.monitor, '-kernel', vmlib.guest_elf(), '-append', append,
-                    tick_path=f'/proc/self/fd/{write_end}'),
+                    *more_devices, tick_path=f'/proc/self/fd/{write_end}'),
             pass_fds=[write_end], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         os.close(write_end)
         try:
@@ -81,14 +81,12 @@ class Snapshots:
         self.work = work
         self.made = {}
 
-    def ticking(self, memory_mib, filled, folder=None):
+    def ticking(self, memory_mib, filled, folder=None, more_devices=()):
         """A running guest that only ticks; `filled` MiB of its memory hold data that does not compress."""
-        return self._make(('tick', memory_mib, filled, folder), memory_mib, filled, folder, f'beacon {SPINS}')
-
-    def _make(self, key, memory_mib, filled, folder, last):
+        key = ('tick', memory_mib, filled, folder, *more_devices)
         if key not in self.made:
-            path = (folder or self.work.path) / f'{memory_mib}m-{filled}m.cowbird'
-            guest = Booted(self.work, vmlib.vmm_path(), memory_mib, 'host', self._append(filled, last))
+            path = (folder or self.work.path) / f'{memory_mib}m-{filled}m-{len(more_devices)}.cowbird'
+            guest = Booted(self.work, vmlib.vmm_path(), memory_mib, 'host', self._append(filled, f'beacon {SPINS}'), more_devices)
             try:
                 guest.wait_tick()
                 guest.qmp.command('migrate-set-capabilities', capabilities=[{'capability': 'mapped-ram', 'state': True}])
