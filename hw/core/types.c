@@ -23,8 +23,11 @@
 #include "hw/misc/vmgenid.h"
 #include "hw/pci/i440fx.h"
 #include "hw/timer/mc146818rtc.h"
+#include "hw/virtio/balloon.h"
 #include "hw/virtio/virtio.h"
 #include "hw/virtio/rng-backend.h"
+#include "hw/virtio/rng.h"
+#include "hw/virtio/serial.h"
 
 const QomType hw_types[] = {
     { "bus", bus_get_type },
@@ -50,9 +53,15 @@ const QomType hw_types[] = {
     { "isa-serial", isa_serial_get_type },
     { "isa-debugcon", isa_debugcon_get_type },
     { "isa-debug-exit", isa_debug_exit_get_type },
+    { "virtio-rng-device", virtio_rng_get_type },
+    { "virtio-serial-device", virtio_serial_get_type },
+    { "virtio-serial-bus", virtio_serial_bus_get_type },
+    { "virtserialport", virt_serial_port_get_type },
+    { "virtconsole", virt_console_get_type },
     { "rng-backend", rng_backend_get_type },
     { "rng-random", rng_random_get_type },
     { "rng-builtin", rng_builtin_get_type },
     { "virtio-device", virtio_device_get_type },
+    { "virtio-balloon-device", virtio_balloon_get_type },
     { .name = NULL },
 };

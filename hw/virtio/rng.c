@@ -14,13 +14,12 @@
 #include "hw/core/machine.h"
 #include "hw/timer/clock.h"
 #include "hw/virtio/rng-backend.h"
-#include "hw/virtio/virtqueue.h"
+#include "hw/virtio/virtqueue-internal.h"
 #include "util/error.h"
 
 #define QUEUE_SIZE 8
 #define BYTES_PER_BUFFER \
     4096 /* at most; the driver asks again (5.4.6.1: it may be less than the buffer) */
-#define BUFFERS_PER_CALL 64 /* before others have their turn */
 #define NO_LIMIT INT64_MAX
 #define NS_PER_MS INT64_C(1000000)
 
@@ -96,8 +95,6 @@ static void count_bytes(VirtioRng *s, size_t n)
 
 /* --- Requests --- */
 
-static void serve_queue(VirtioRng *s);
-
 static void stop_waiting(VirtioRng *s)
 {
     if (s->wait) {
@@ -115,9 +112,7 @@ static gboolean on_bytes(void *opaque)
     /* Otherwise somebody has stopped waiting while this thread was on its way here. */
     if (s->wait == g_main_current_source()) {
         stop_waiting(s);
-        if (virtio_is_active(dev)) {
-            serve_queue(s);
-        }
+        virtio_queue_schedule(s->vq);
     }
     virtio_unlock(dev);
     return G_SOURCE_REMOVE;
@@ -152,24 +147,17 @@ static bool serve(VirtioRng *s, VirtElement *elem)
     return true;
 }
 
-static void serve_queue(VirtioRng *s)
-{
-    unsigned left = BUFFERS_PER_CALL;
-    VirtElement *elem;
-
-    while (!s->wait && s->quota > 0 && (elem = virtqueue_pop(s->vq))) {
-        if (!serve(s, elem)) {
-            virtqueue_unpop(s->vq, elem);
-        } else if (--left == 0) {
-            wait_for(s, g_timeout_source_new(0));
-        }
-    }
-    virtqueue_flush(s->vq);
-}
-
 static void handle_requests(VirtioDevice *dev, VirtQueue *vq)
 {
-    serve_queue(VIRTIO_RNG(dev));
+    VirtioRng *s = VIRTIO_RNG(dev);
+    VirtElement *elem;
+
+    while (!s->wait && s->quota > 0 && (elem = virtqueue_pop(vq))) {
+        if (!serve(s, elem)) {
+            virtqueue_unpop(vq, elem);
+        }
+    }
+    virtqueue_flush(vq);
 }
 
 /* When the VM goes on every queue is looked at again. */
@@ -241,6 +229,12 @@ static void virtio_rng_init(VirtioRng *s)
 {
 }
 
+static void virtio_rng_finalize(GObject *gobj)
+{
+    g_clear_pointer(&VIRTIO_RNG(gobj)->timer, vm_timer_free);
+    G_OBJECT_CLASS(virtio_rng_parent_class)->finalize(gobj);
+}
+
 static bool virtio_rng_post_load(void *opaque, int version, GError **errp)
 {
     VirtioRng *s = opaque;
@@ -294,6 +288,7 @@ static void virtio_rng_class_init(VirtioRngClass *klass)
 {
     VirtioDeviceClass *vc = VIRTIO_DEVICE_CLASS(klass);
 
+    G_OBJECT_CLASS(klass)->finalize = virtio_rng_finalize;
     qom_class_install(klass, virtio_rng_properties);
     DEVICE_CLASS(klass)->desc = "source of random bytes, behind its transport";
     vc->device_id = VIRTIO_ID_RNG;

@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-#define MESSAGE_SIZE 8 /* le32 port, le16 event, le16 value; PORT_NAME has the name behind it */
-#define MESSAGES_PER_CALL (2 * SERIAL_PORTS_MAX)
+#define MESSAGE_SIZE 8  /* le32 port, le16 event, le16 value; PORT_NAME has the name behind it */
+#define BUFFER_TRIES 32 /* for one message */
 #define TODO(event) (1u << VIRTIO_CONSOLE_##event)
 
 /* --- To the driver --- */
@@ -69,7 +69,7 @@ static bool send_message(VirtioSerial *s, const uint8_t *msg, size_t len)
 {
     VirtioDevice *dev = VIRTIO_DEVICE(s);
 
-    for (int tries = 0; tries < MESSAGES_PER_CALL; tries++) {
+    for (int tries = 0; tries < BUFFER_TRIES; tries++) {
         VirtElement *elem = virtqueue_pop(s->control_in);
         size_t written = 0;
 
@@ -189,10 +189,9 @@ static void handle_message(VirtioSerial *s, const uint8_t *msg)
 void serial_handle_control(VirtioDevice *dev, VirtQueue *vq)
 {
     VirtioSerial *s = VIRTIO_SERIAL(dev);
-    unsigned left = MESSAGES_PER_CALL;
-    VirtElement *elem = NULL;
+    VirtElement *elem;
 
-    while (left-- > 0 && (elem = virtqueue_pop(vq))) {
+    while ((elem = virtqueue_pop(vq))) {
         uint8_t msg[MESSAGE_SIZE];
         size_t n = virtelement_read(dev, elem, 0, msg, sizeof(msg));
 
@@ -205,7 +204,4 @@ void serial_handle_control(VirtioDevice *dev, VirtQueue *vq)
     }
     virtqueue_flush(vq);
     serial_send_control(s);
-    if (elem) {
-        serial_continue_later(s);
-    }
 }

@@ -57,7 +57,6 @@ struct _VirtioSerial {
     VirtQueue *control_in, *control_out;
     VirtQueue *rx[SERIAL_PORTS_MAX], *tx[SERIAL_PORTS_MAX];
     VirtSerialPort *ports[SERIAL_PORTS_MAX];
-    GSource *more; /* goes on with transmit queues when others have had their turn */
     LogLimit complaints;
     /* Saved. */
     bool driver_ready; /* it has said DEVICE_READY */
@@ -93,8 +92,6 @@ static inline bool serial_is_multiport(VirtioSerial *s)
 
 /* Port of the number if it is one and a device is plugged in there, else NULL. */
 VirtSerialPort *serial_find_port(VirtioSerial *s, uint32_t nr);
-/* Transmit queues are looked at again soon. */
-void serial_continue_later(VirtioSerial *s);
 
 /* serial-control.c */
 

@@ -10,13 +10,13 @@
 #include "hw/virtio/serial-internal.h"
 
 #include "hw/core/machine.h"
+#include "hw/virtio/virtqueue-internal.h"
 #include "qapi/qapi-events.h"
 #include "util/error.h"
 
 #define COPY_SIZE 4096
-/* After so much others have their turn. */
-#define BYTES_PER_CALL (256 * 1024)
-#define BUFFERS_PER_CALL 256
+#define BYTES_PER_CALL (256 * 1024) /* then others have their turn */
+#define EMPTY_BUFFERS_PER_CALL 32
 
 struct _VirtConsole {
     VirtSerialPort parent_instance;
@@ -61,13 +61,10 @@ void serial_transmit(VirtioSerial *s, uint32_t nr)
 {
     VirtSerialPort *port = s->ports[nr];
     size_t budget = BYTES_PER_CALL;
-    unsigned left = BUFFERS_PER_CALL;
     SendResult result = SENT_ALL;
-    VirtElement *elem = NULL;
+    VirtElement *elem;
 
-    while (left > 0 && result == SENT_ALL && !(port && port->blocked) &&
-           (elem = virtqueue_pop(s->tx[nr]))) {
-        left--;
+    while (result == SENT_ALL && !(port && port->blocked) && (elem = virtqueue_pop(s->tx[nr]))) {
         if (port && port->chr && port->host_open) {
             result = send_buffer(s, nr, elem, &budget);
         }
@@ -79,8 +76,8 @@ void serial_transmit(VirtioSerial *s, uint32_t nr)
         }
     }
     virtqueue_flush(s->tx[nr]);
-    if (left == 0 || result == SENT_ENOUGH) {
-        serial_continue_later(s);
+    if (result == SENT_ENOUGH) {
+        virtio_queue_schedule(s->tx[nr]);
     }
 }
 
@@ -103,7 +100,7 @@ static size_t room_in_guest(VirtioSerial *s, uint32_t nr)
         !(serial_is_multiport(s) ? s->state[nr].guest_open : nr == 0)) {
         return 0;
     }
-    for (int tries = 0; room == 0 && tries < BUFFERS_PER_CALL; tries++) {
+    for (int tries = 0; room == 0 && tries < EMPTY_BUFFERS_PER_CALL; tries++) {
         elem = virtqueue_pop(s->rx[nr]);
         if (!elem) {
             break;
@@ -167,10 +164,8 @@ static void port_event(void *opaque, ChardevEvent event)
     if (event != CHARDEV_EVENT_OPENED) {
         port->blocked = false;
     }
-    if (virtio_is_active(VIRTIO_DEVICE(s))) {
-        serial_transmit(s, port->nr);
-        serial_send_control(s);
-    }
+    virtio_queue_schedule(s->tx[port->nr]);
+    serial_send_control(s);
     virtio_unlock(VIRTIO_DEVICE(s));
 }
 

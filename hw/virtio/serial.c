@@ -60,44 +60,6 @@ static void handle_control_in(VirtioDevice *dev, VirtQueue *vq)
     serial_send_control(VIRTIO_SERIAL(dev));
 }
 
-static gboolean on_more(void *opaque)
-{
-    VirtioSerial *s = opaque;
-    VirtioDevice *dev = VIRTIO_DEVICE(s);
-
-    virtio_lock(dev);
-    g_clear_pointer(&s->more, g_source_unref);
-    if (virtio_is_active(dev)) {
-        serial_handle_control(dev, s->control_out);
-        for (uint32_t nr = 0; nr < s->max_ports; nr++) {
-            serial_transmit(s, nr);
-        }
-    }
-    virtio_unlock(dev);
-    return G_SOURCE_REMOVE;
-}
-
-void serial_continue_later(VirtioSerial *s)
-{
-    if (!s->more) {
-        s->more = g_idle_source_new();
-        g_source_set_priority(s->more, G_PRIORITY_DEFAULT);
-        g_source_set_callback(s->more, on_more, g_object_ref(s), g_object_unref);
-        g_source_attach(s->more, NULL);
-    }
-}
-
-/* Without a source nothing is done until the VM goes on, when all queues are looked at. */
-static void virtio_serial_drain(VirtioDevice *dev)
-{
-    VirtioSerial *s = VIRTIO_SERIAL(dev);
-
-    if (s->more) {
-        g_source_destroy(s->more);
-        g_clear_pointer(&s->more, g_source_unref);
-    }
-}
-
 static void virtio_serial_resume(VirtioDevice *dev)
 {
     VirtioSerial *s = VIRTIO_SERIAL(dev);
@@ -235,7 +197,6 @@ static bool virtio_serial_realize(VirtioDevice *dev, GError **errp)
 
 static void virtio_serial_unrealize(VirtioDevice *dev)
 {
-    virtio_serial_drain(dev);
     object_unparent(OBJECT(VIRTIO_SERIAL(dev)->bus));
 }
 
@@ -336,7 +297,6 @@ static void virtio_serial_class_init(VirtioSerialClass *klass)
     vc->unrealize = virtio_serial_unrealize;
     vc->reset = virtio_serial_reset;
     vc->queue_reset = virtio_serial_queue_reset;
-    vc->drain = virtio_serial_drain;
     vc->resume = virtio_serial_resume;
     vc->state = &vmstate_virtio_serial;
 }
