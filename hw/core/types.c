@@ -24,7 +24,6 @@
 #include "hw/pci/i440fx.h"
 #include "hw/timer/mc146818rtc.h"
 #include "hw/virtio/balloon.h"
-#include "hw/virtio/balloon.h"
 #include "hw/virtio/virtio.h"
 #include "hw/virtio/rng-backend.h"
 #include "hw/virtio/rng.h"
@@ -63,7 +62,6 @@ const QomType hw_types[] = {
     { "rng-random", rng_random_get_type },
     { "rng-builtin", rng_builtin_get_type },
     { "virtio-device", virtio_device_get_type },
-    { "virtio-balloon-device", virtio_balloon_get_type },
     { "virtio-balloon-device", virtio_balloon_get_type },
     { .name = NULL },
 };
