@@ -171,6 +171,15 @@ void runstate_stop(RunStateControl *rs, RunState to)
     qapi_event_send_stop(rs->events);
 }
 
+void runstate_end(RunStateControl *rs)
+{
+    if (runstate_is_running(rs)) {
+        hold_vcpus(rs);
+        runstate_set(rs, RUN_STATE_SHUTDOWN);
+        tell_listeners(rs, false, RUN_STATE_SHUTDOWN);
+    }
+}
+
 static bool may_start(RunStateControl *rs, GError **errp)
 {
     RunState state = runstate_get(rs);

@@ -40,6 +40,12 @@ void runstate_set_vcpu_ops(RunStateControl *rs, void (*pause_all)(void *opaque),
 void runstate_stop(RunStateControl *rs, RunState to);
 
 /*
+ * The process ends: as runstate_stop(), but nobody outside is told. After it no device does anything of
+ * itself.
+ */
+void runstate_end(RunStateControl *rs);
+
+/*
  * Lets the VM run: listeners, RESUME event, vCPUs. Nothing happens when it runs already. Refused
  * while the state needs something else first (incoming migration, a reset after shutdown or an
  * internal error).

@@ -257,11 +257,14 @@ bool startup_build(SystemState *state, GError **errp)
 }
 
 /*
- * vCPUs are paused by now. Character devices go first, as closing one tells its device, then what runs
- * threads, then the devices. Parts that were not made are NULL.
+ * vCPUs and devices come to rest before anything that they use goes. Then character devices go first, as closing one
+ * tells its device, then what runs threads, then the devices. Parts that were not made are NULL.
  */
 void startup_undo(SystemState *state)
 {
+    if (state->runstate) {
+        runstate_end(state->runstate);
+    }
     if (state->monitors) {
         monitor_set_flush(state->monitors, 1000);
     }

@@ -548,8 +548,7 @@ static bool virtio_device_realize(Device *device, GError **errp)
         return false;
     }
     dev->running = runstate_is_running(rs);
-    dev->dma_allowed = true;
-    dev->active = dev->running;
+    dev->active = dev->running && dev->dma_allowed;
     dev->run_listener = runstate_add_listener(rs, RUN_PRIORITY, follow_run_state, dev);
     return true;
 }
@@ -609,6 +608,7 @@ static void virtio_device_finalize(GObject *gobj)
 static void virtio_device_init(VirtioDevice *dev)
 {
     g_mutex_init(&dev->lock);
+    dev->dma_allowed = true;
     dev->saved = virtio_saved_new();
 }
 

@@ -124,9 +124,7 @@ bool virtqueue_add_segment(VirtQueue *vq, PoolElement *e, uint64_t addr, uint32_
 /* Reads an indirect table into vq->table; 0 after virtqueue_error(), else its number of entries. */
 unsigned virtqueue_read_table(VirtQueue *vq, uint64_t addr, uint32_t len, uint16_t flags);
 
-/* virtio.c: the handler shall run soon. Lock held. */
-void virtio_queue_schedule(VirtQueue *vq);
-/* Attaches an eventfd to the device's source. */
+/* virtio.c: attaches an eventfd to the device's source. */
 gpointer virtio_watch_notifier(VirtioDevice *dev, int fd);
 
 /* virtio-vmstate.c */

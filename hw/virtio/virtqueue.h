@@ -68,6 +68,8 @@ void virtqueue_discard(VirtQueue *vq, VirtElement *elem);
 void virtqueue_flush(VirtQueue *vq);
 /* Whether the driver should kick at all (a device that polls or is full); restored to on at reset. */
 void virtqueue_set_notification(VirtQueue *vq, bool enable);
+/* Its handler is called soon, from the loop of the device's thread, as after a kick. */
+void virtio_queue_schedule(VirtQueue *vq);
 
 /* Copies between the element's segments, taken as one string of bytes from offset on, and buf; returns bytes copied: fewer only
  * when the segments end. An address that is no RAM is virtio_error() and returns 0. */
