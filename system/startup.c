@@ -12,6 +12,7 @@
 #include "hw/core/device.h"
 #include "hw/core/iothread.h"
 #include "hw/core/types.h"
+#include "hw/virtio/virtio-pci.h"
 #include "memory/backend.h"
 #include "qapi/qapi-commands.h"
 #include "system/cpu-object.h"
@@ -23,16 +24,17 @@
 #include "system/memory-control.h"
 #include "system/monitors.h"
 #include "system/objects.h"
+#include "system/qtest.h"
 #include "system/restore-hooks.h"
 #include "system/settings.h"
 #include "system/state.h"
 #include "util/error.h"
 #include "util/log.h"
 
-const QomType *const system_types[] = {
-    qom_base_types,    cpu_object_types, hw_types, iothread_types,
-    ram_backend_types, chardev_types,    NULL
-};
+const QomType *const system_types[] = { qom_base_types,    cpu_object_types,
+                                        hw_types,          iothread_types,
+                                        ram_backend_types, chardev_types,
+                                        virtio_pci_types,  NULL };
 
 /* What exists once in every process, before anything of the command line is looked at. */
 static void make_parts(SystemState *state)
@@ -96,15 +98,15 @@ static bool start_accel(SystemState *state, GError **errp)
     }
     if (MACHINE_GET_CLASS(state->machine)->no_ram) {
         state->machine->kvm_present = kvm_probe();
-        state->machine->kvm_enabled = state->machine->kvm_present && kvm_is_listed(list);
+        state->machine->kvm_enabled = state->machine->kvm_present && accel_is_listed(list, "kvm");
         return true;
     }
     state->accel = accel_create(list, &env, errp);
     if (!state->accel) {
         return false;
     }
-    state->machine->kvm_present = true;
-    state->machine->kvm_enabled = true;
+    state->machine->kvm_enabled = g_str_equal(accel_name(state->accel), "kvm");
+    state->machine->kvm_present = state->machine->kvm_enabled || kvm_probe();
     state->machine->accel = state->accel;
     accel_lock(state->accel);
     main_loop_share_lock(state);
@@ -204,7 +206,7 @@ static bool build_board(SystemState *state, GError **errp)
     }
     m->started = true;
     OBJECT(m)->completed = true;
-    return true;
+    return qtest_open(state, errp);
 }
 
 /* The guest's first state: that of a reset, or one that comes in. */
@@ -269,6 +271,7 @@ void startup_undo(SystemState *state)
         monitor_set_flush(state->monitors, 1000);
     }
     migration_free(state->migration);
+    qtest_close(state);
     if (state->monitors) {
         monitor_set_free(state->monitors);
         chardev_registry_free(state->chardevs);

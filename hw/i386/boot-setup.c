@@ -51,6 +51,13 @@ static void set_interrupt_lines(PcMachine *pc)
     }
 }
 
+static void place_bars(PcMachine *pc)
+{
+    PciWindows windows = pc_pci_windows(MACHINE(pc));
+
+    pci_bus_assign(MACHINE(pc)->pci, &windows);
+}
+
 static bool boot_setup_load(BootSetup *setup, GError **errp)
 {
     Machine *m = MACHINE(setup->pc);
@@ -62,13 +69,23 @@ static bool boot_setup_load(BootSetup *setup, GError **errp)
            accel_set_boot_registers(m->accel, &registers, errp);
 }
 
+/* A machine that a test drives (-accel qtest) has no CPU and needs nothing to run on it. */
+static bool has_cpus(const Machine *m)
+{
+    return !m->accel || accel_vcpu_count(m->accel);
+}
+
 static void boot_setup_reset(void *opaque)
 {
     BootSetup *setup = opaque;
     g_autoptr(GError) err = NULL;
 
     set_up_chipset(setup->pc);
+    place_bars(setup->pc);
     set_interrupt_lines(setup->pc);
+    if (!setup->linux_boot && !has_cpus(MACHINE(setup->pc))) {
+        return;
+    }
     if (!setup->linux_boot) {
         error_set(&err, "there is no -kernel");
     }
@@ -96,7 +113,7 @@ static bool open_kernel(BootSetup *setup, GError **errp)
         error_set(errp, "-initrd and -append need -kernel");
         return false;
     }
-    if (!m->incoming) {
+    if (!m->incoming && has_cpus(m)) {
         error_set(errp,
                   "there is nothing to start: give -kernel FILE, or -incoming for saved state");
         return false;

@@ -53,12 +53,12 @@ static AcpiTables *make_acpi(PcMachine *pc)
 {
     Machine *m = MACHINE(pc);
     g_autofree uint32_t *apic_ids = g_new0(uint32_t, m->smp.cpus);
-    uint64_t low = MAX(ROUND_UP(m->below_4g, 1 * MiB), 3 * GiB);
+    PciWindows windows = pc_pci_windows(m);
     AcpiConfig config = {
         .n_cpus = m->smp.cpus,
         .apic_ids = apic_ids,
-        .pci_low = { .base = low, .size = PC_IO_APIC_BASE - low },
-        .pci_high = { .base = ROUND_UP(PC_HOLE_4G + m->above_4g, 1 * GiB), .size = 32 * GiB },
+        .pci_low = { .base = windows.low.base, .size = windows.low.size },
+        .pci_high = { .base = windows.high.base, .size = windows.high.size },
         .s4 = acpi_pm_has_s4(pc->pm),
         .rtc = true,
         .fw_cfg = true,

@@ -27,6 +27,17 @@ uint64_t pc_below_4g(uint64_t ram_size)
     return ram_size < 0xe0000000 ? ram_size : 0xc0000000;
 }
 
+PciWindows pc_pci_windows(const Machine *m)
+{
+    uint64_t low = MAX(ROUND_UP(m->below_4g, 1 * MiB), (uint64_t)PC_PCI_LOW_MIN);
+
+    return (PciWindows){
+        .io = { PC_PCI_IO_BASE, 0x10000 - PC_PCI_IO_BASE },
+        .low = { low, PC_IO_APIC_BASE - low },
+        .high = { ROUND_UP(PC_HOLE_4G + m->above_4g, 1 * GiB), PC_PCI_HIGH_SIZE },
+    };
+}
+
 static bool check_ram(const Machine *m, GError **errp)
 {
     if (m->ram_size < RAM_MIN || m->ram_size > RAM_MAX || !IS_ALIGNED(m->ram_size, 4 * KiB)) {

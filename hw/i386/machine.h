@@ -10,6 +10,7 @@
 #include "hw/i386/acpi-pm.h"
 #include "hw/i386/isa-bus.h"
 #include "hw/i386/piix3.h"
+#include "hw/pci/pci-assign.h"
 #include "hw/timer/mc146818rtc.h"
 
 typedef struct BootSetup BootSetup;
@@ -40,9 +41,14 @@ struct _PcMachineClass {
 #define PC_BIOS_BASE 0xf0000 /* where SMBIOS and ACPI anchors are looked for */
 #define PC_BIOS_SIZE 0x10000
 #define PC_IO_APIC_BASE 0xfec00000
+#define PC_PCI_LOW_MIN 0xc0000000 /* start of the window for BARs, if RAM does not go beyond it */
+#define PC_PCI_HIGH_SIZE (UINT64_C(32) << 30)
+#define PC_PCI_IO_BASE 0xc000
 
 /* How much of ram_size lies below 4 GiB. */
 uint64_t pc_below_4g(uint64_t ram_size);
+/* Where BARs can lie, as ACPI says and as they are given addresses at a reset. */
+PciWindows pc_pci_windows(const Machine *m);
 
 /* Phases that boards use for theirs. */
 bool pc_init_memory(Machine *m, GError **errp);

@@ -34,8 +34,6 @@ typedef struct VirtioPciFamily {
     uint16_t vectors;         /* default of the property */
 } VirtioPciFamily;
 
-#define VIRTIO_PCI_VECTORS_DEFAULT UINT32_MAX
-
 /* BARs, and the register structures in the modern one. */
 enum { VIRTIO_PCI_BAR_LEGACY = 0, VIRTIO_PCI_BAR_MSIX = 1, VIRTIO_PCI_BAR_MODERN = 4 };
 enum {

@@ -13,6 +13,7 @@
 #include "hw/i386/pc.h"
 #include "hw/pci/pci.h"
 #include "hw/timer/clock.h"
+#include "hw/virtio/virtio-pci.h"
 #include "memory/guest-access.h"
 #include "util/units.h"
 
@@ -30,7 +31,7 @@ typedef struct Board {
     GPtrArray *events; /* names */
 } Board;
 
-static const QomType *const board_types[] = { hw_types, NULL };
+static const QomType *const board_types[] = { hw_types, virtio_pci_types, NULL };
 
 static inline void board_gsi(void *opaque, int n, int level)
 {
