@@ -10,6 +10,7 @@
 #include "memory/base-guard.h"
 #include "memory/ram-block.h"
 #include "memory/restore.h"
+#include "tests/unit/xfs-fixture.h"
 #include "util/units.h"
 
 #include <errno.h>
@@ -301,43 +302,6 @@ static inline char *fixture_vm_flags(const void *host)
         }
     }
     return g_strdup("");
-}
-
-/* --- A file system with reflink, in a loop-mounted file; false = cannot be had here --- */
-
-typedef struct FixtureXfs {
-    char *image, *folder;
-} FixtureXfs;
-
-static inline bool fixture_mount_xfs(FixtureXfs *r)
-{
-    g_autofree char *command = NULL;
-    int fd = fixture_file("/var/tmp", 512 * MiB, &r->image);
-
-    close(fd);
-    r->folder = g_dir_make_tmp("cowbird-xfs-XXXXXX", NULL);
-    command = g_strdup_printf("PATH=$PATH:/sbin:/usr/sbin; { mkfs.xfs -q %s && "
-                              "mount -o loop %s %s; } >/dev/null 2>&1",
-                              r->image, r->image, r->folder);
-    if (system(command) == 0) {
-        return true;
-    }
-    rmdir(r->folder);
-    unlink(r->image);
-    g_free(r->folder);
-    g_free(r->image);
-    return false;
-}
-
-static inline void fixture_unmount_xfs(FixtureXfs *r)
-{
-    g_autofree char *command = g_strdup_printf("umount %s", r->folder);
-
-    g_assert_cmpint(system(command), ==, 0);
-    rmdir(r->folder);
-    unlink(r->image);
-    g_free(r->folder);
-    g_free(r->image);
 }
 
 #endif
