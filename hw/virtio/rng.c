@@ -14,7 +14,7 @@
 #include "hw/core/machine.h"
 #include "hw/timer/clock.h"
 #include "hw/virtio/rng-backend.h"
-#include "hw/virtio/virtqueue-internal.h"
+#include "hw/virtio/virtqueue.h"
 #include "util/error.h"
 
 #define QUEUE_SIZE 8
@@ -31,8 +31,7 @@ struct _VirtioRng {
     VirtQueue *vq;
     GSource *wait; /* for bytes of the back end, in the device's context; NULL: not waiting */
     uint64_t quota;
-    bool period_runs;
-    int64_t period_end; /* virtual time, 0: not known yet */
+    int64_t period_end; /* virtual time; 0: none has begun */
     VmTimer *timer;     /* big lock */
 };
 
@@ -40,16 +39,10 @@ QOM_DEFINE_TYPE(VirtioRng, virtio_rng, "virtio-rng-device", TYPE_VIRTIO_DEVICE)
 
 /* --- The limit --- */
 
-/* Big lock and the device's lock held. */
-static void arm_timer(VirtioRng *s)
+/* Of a period that begins now. The clock is at rest or goes on evenly while the device is active, so any thread may ask. */
+static int64_t latest_end(VirtioRng *s)
 {
-    VmClock *clock = DEVICE(s)->machine->clock;
-    int64_t longest = vm_clock_now(clock) + s->period * NS_PER_MS;
-
-    if (s->period_end == 0 || s->period_end > longest) {
-        s->period_end = longest;
-    }
-    vm_timer_set(s->timer, s->period_end);
+    return vm_clock_now(DEVICE(s)->machine->clock) + s->period * NS_PER_MS;
 }
 
 static gboolean on_arm_timer(void *opaque)
@@ -57,8 +50,8 @@ static gboolean on_arm_timer(void *opaque)
     VirtioRng *s = opaque;
 
     virtio_lock(VIRTIO_DEVICE(s));
-    if (s->timer && s->period_runs) {
-        arm_timer(s);
+    if (s->timer && s->period_end) {
+        vm_timer_set(s->timer, s->period_end);
     }
     virtio_unlock(VIRTIO_DEVICE(s));
     return G_SOURCE_REMOVE;
@@ -69,7 +62,6 @@ static void on_period_end(void *opaque)
     VirtioRng *s = opaque;
 
     virtio_lock(VIRTIO_DEVICE(s));
-    s->period_runs = false;
     s->period_end = 0;
     s->quota = s->max_bytes;
     virtio_unlock(VIRTIO_DEVICE(s));
@@ -82,14 +74,14 @@ static void count_bytes(VirtioRng *s, size_t n)
         return;
     }
     s->quota -= n;
-    if (s->period_runs) {
+    if (s->period_end) {
         return;
     }
-    s->period_runs = true;
+    s->period_end = latest_end(s);
     if (VIRTIO_DEVICE(s)->iothread) {
         g_idle_add_full(G_PRIORITY_DEFAULT, on_arm_timer, g_object_ref(s), g_object_unref);
     } else {
-        arm_timer(s);
+        vm_timer_set(s->timer, s->period_end);
     }
 }
 
@@ -239,13 +231,13 @@ static bool virtio_rng_post_load(void *opaque, int version, GError **errp)
 {
     VirtioRng *s = opaque;
 
-    s->quota = MIN(s->quota, s->max_bytes);
-    s->period_runs = s->period_runs && s->max_bytes < NO_LIMIT;
-    if (!s->period_runs) {
-        s->quota = s->max_bytes;
+    if (s->period_end <= 0 || s->max_bytes >= NO_LIMIT) {
         s->period_end = 0;
+        s->quota = s->max_bytes;
     } else {
-        arm_timer(s);
+        s->quota = MIN(s->quota, s->max_bytes);
+        s->period_end = MIN(s->period_end, latest_end(s));
+        vm_timer_set(s->timer, s->period_end);
     }
     return true;
 }
@@ -256,7 +248,6 @@ static const VMStateDescription vmstate_virtio_rng = {
     .minimum_version_id = 1,
     .post_load = virtio_rng_post_load,
     .fields = (const VMStateField[]){ VMSTATE_UINT64(quota, VirtioRng),
-                                      VMSTATE_BOOL(period_runs, VirtioRng),
                                       VMSTATE_INT64(period_end, VirtioRng), VMSTATE_END_OF_LIST() },
 };
 

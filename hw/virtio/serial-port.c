@@ -10,7 +10,6 @@
 #include "hw/virtio/serial-internal.h"
 
 #include "hw/core/machine.h"
-#include "hw/virtio/virtqueue-internal.h"
 #include "qapi/qapi-events.h"
 #include "util/error.h"
 
