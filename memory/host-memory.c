@@ -49,6 +49,18 @@ static uint64_t number_after(const char *text, const char *key)
     return at ? g_ascii_strtoull(at + strlen(key), NULL, 10) : 0;
 }
 
+/* One line of /proc/meminfo, in bytes. */
+static bool read_meminfo(const char *key, uint64_t *ret_bytes, GError **errp)
+{
+    g_autofree char *text = NULL;
+
+    if (!g_file_get_contents("/proc/meminfo", &text, NULL, errp)) {
+        return false;
+    }
+    *ret_bytes = number_after(text, key) * KiB;
+    return true;
+}
+
 static char *read_in(const char *folder, const char *name)
 {
     g_autofree char *path = g_build_filename(folder, name, NULL);
@@ -112,14 +124,13 @@ static uint64_t line_leaves(const char *line)
 
 bool host_memory_available(uint64_t *ret_bytes, const char **ret_limit, GError **errp)
 {
-    g_autofree char *meminfo = NULL, *groups = NULL;
+    g_autofree char *groups = NULL;
     g_auto(GStrv) lines = NULL;
     uint64_t least;
 
-    if (!g_file_get_contents("/proc/meminfo", &meminfo, NULL, errp)) {
+    if (!read_meminfo("MemAvailable:", &least, errp)) {
         return false;
     }
-    least = number_after(meminfo, "MemAvailable:") * KiB;
     *ret_limit = "the host";
     if (g_file_get_contents("/proc/self/cgroup", &groups, NULL, NULL)) {
         lines = g_strsplit(groups, "\n", 0);
@@ -138,9 +149,7 @@ bool host_memory_available(uint64_t *ret_bytes, const char **ret_limit, GError *
 
 uint64_t host_swap_free(void)
 {
-    g_autofree char *meminfo = NULL;
+    uint64_t bytes;
 
-    return g_file_get_contents("/proc/meminfo", &meminfo, NULL, NULL)
-               ? number_after(meminfo, "SwapFree:") * KiB
-               : 0;
+    return read_meminfo("SwapFree:", &bytes, NULL) ? bytes : 0;
 }
