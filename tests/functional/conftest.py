@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'lib'))
+import balloon_vm  # noqa: E402
 import vm as vmlib  # noqa: E402
 
 SANITIZER_MARKS = ('AddressSanitizer', 'LeakSanitizer', 'runtime error:', 'CRITICAL **')
@@ -112,9 +113,8 @@ def machines():
 class Saved:
     """A full snapshot of an idle guest whose memory was filled from `seed`."""
 
-    def __init__(self, path, memory, cpus, seed, pages, info):
-        self.path, self.memory, self.cpus, self.seed, self.pages, self.info = path, memory, cpus, seed, pages, info
-        self.options = {'memory': memory, 'cpus': cpus}
+    def __init__(self, path, seed, pages, info, options):
+        self.path, self.seed, self.pages, self.info, self.options = path, seed, pages, info, options
 
     def copy(self, path):
         """A copy of one's own, for tests that change the file."""
@@ -122,16 +122,20 @@ class Saved:
         return path
 
 
-def make_saved(folder, memory='160M', cpus=1, seed=7):
+def make_saved(folder, memory='160M', cpus=1, seed=7, args=(), prepare=()):
+    """The guest has run the commands of `prepare` when it is saved."""
     path = Path(folder) / f'base-{memory}-{cpus}.snap'
-    with vmlib.Vm(memory=memory, cpus=cpus) as machine:
+    options = {'memory': memory, 'cpus': cpus, **({'args': args} if args else {})}
+    with vmlib.Vm(**options) as machine:
         machine.console.ready()
         machine.console.command('smp')
         pages = machine.console.fill(seed)
+        for line in prepare:
+            machine.console.command(line)
         info = machine.save(path)
         machine.quit()
         check_stderr(machine)
-    return Saved(path, memory, cpus, seed, pages, info)
+    return Saved(path, seed, pages, info, options)
 
 
 @pytest.fixture(scope='session')
@@ -139,6 +143,13 @@ def saved():
     """One snapshot of 160 MiB for all tests; never to be changed."""
     with tempfile.TemporaryDirectory(prefix='cowbird-test-', dir=os.environ.get('COWBIRD_TEST_DIR', '/var/tmp')) as name:
         yield make_saved(name)
+
+
+@pytest.fixture(scope='session')
+def saved_balloon():
+    """The same with a balloon, whose driver has started."""
+    with tempfile.TemporaryDirectory(prefix='cowbird-test-', dir=os.environ.get('COWBIRD_TEST_DIR', '/var/tmp')) as name:
+        yield make_saved(name, args=balloon_vm.BALLOON, prepare=['balloon-start'])
 
 
 @pytest.fixture(scope='session')

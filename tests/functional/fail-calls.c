@@ -1,5 +1,6 @@
 /*
- * Preloaded into a program: the n-th call of one kind on files of a folder "victim" fails, or kills.
+ * Preloaded into a program: the n-th call of one kind on files of a folder "victim", or of one that maps memory over
+ * memory, fails, or kills.
  *
  * What is to fail is told through a shared file named by FAIL_CALLS (fail_calls.py writes it), so that it
  * can be changed while the program runs. The calls are made directly, not through the C library.
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +21,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WRITE = 1, SYNC = 2, READ = 4, PLACE = 8 }; /* PLACE: sizes, holes and names */
+/* PLACE: sizes, holes and names. MAP, HOLE: anonymous memory over 2 MiB or more; HOLE and LOST leave nothing there; LOST: all. */
+enum { WRITE = 1, SYNC = 2, READ = 4, PLACE = 8, MAP = 16, HOLE = 32, LOST = 64 };
+#define CHUNK 0x200000
 
 /* fail_calls.py has the same layout. */
 typedef struct Control {
@@ -61,13 +65,10 @@ static bool is_victim(int fd, const char *path)
     return strstr(name, "/victim/") != NULL;
 }
 
-static bool fails(int kind, int fd, const char *path)
+static bool is_next(void)
 {
     int32_t number;
 
-    if (!control || !(control->kinds & kind) || !is_victim(fd, path)) {
-        return false;
-    }
     number = __atomic_fetch_add(&control->seen, 1, __ATOMIC_RELAXED);
     if (number < control->left || (control->once && number > control->left)) {
         return false;
@@ -77,6 +78,45 @@ static bool fails(int kind, int fd, const char *path)
     }
     errno = control->error;
     return true;
+}
+
+static bool fails(int kind, int fd, const char *path)
+{
+    return control && (control->kinds & kind) && is_victim(fd, path) && is_next();
+}
+
+static bool map_fails(int kinds, void *at, size_t n)
+{
+    if (!control || !(control->kinds & kinds) || n < CHUNK || !is_next()) {
+        return false;
+    }
+    if (control->kinds & (HOLE | LOST)) {
+        syscall(SYS_munmap, at, n);
+    }
+    errno = control->error;
+    return true;
+}
+
+void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
+{
+    int kinds = flags & MAP_ANONYMOUS ? MAP | HOLE | LOST : LOST;
+
+    return (flags & MAP_FIXED) && map_fails(kinds, at, n)
+               ? MAP_FAILED
+               : (void *)syscall(SYS_mmap, at, n, protection, flags, fd, offset);
+}
+
+void *mremap(void *old, size_t old_size, size_t n, int flags, ...)
+{
+    va_list arguments;
+    void *at;
+
+    va_start(arguments, flags);
+    at = flags & MREMAP_FIXED ? va_arg(arguments, void *) : NULL;
+    va_end(arguments);
+    return at && map_fails(MAP | HOLE | LOST, at, n)
+               ? MAP_FAILED
+               : (void *)syscall(SYS_mremap, old, old_size, n, flags, at);
 }
 
 ssize_t pwrite(int fd, const void *data, size_t n, off_t offset)

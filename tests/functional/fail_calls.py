@@ -6,13 +6,17 @@ import struct
 
 import vm as vmlib
 
-WRITE, SYNC, READ, PLACE = 1, 2, 4, 8
-KINDS = {'write': WRITE, 'sync': SYNC, 'read': READ, 'place': PLACE, 'any': WRITE | SYNC | PLACE}
+WRITE, SYNC, READ, PLACE, MAP, HOLE, LOST = 1, 2, 4, 8, 16, 32, 64
+KINDS = {'write': WRITE, 'sync': SYNC, 'read': READ, 'place': PLACE, 'any': WRITE | SYNC | PLACE,
+         'map': MAP, 'hole': HOLE, 'lost': LOST}
 LAYOUT = struct.Struct('=5i')
 
 
 class FailCalls:
-    """Counts and fails calls on files below `folder`/victim, in the process started with `env`."""
+    """Counts and fails calls on files below `folder`/victim, or that map memory over memory, in the process started with `env`.
+
+    'map': anonymous memory, the old mapping stays; 'hole': nothing is there then; 'lost': likewise, files too.
+    """
 
     def __init__(self, folder):
         self.folder = folder / 'victim'

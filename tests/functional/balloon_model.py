@@ -1,0 +1,173 @@
+# What every page of a guest with a balloon may hold, kept by the test, and random work on such a guest.
+#
+# A page has a set of contents it may have: the seed it was written from, after a release zero, and where the device may
+# do either (a page in the balloon whose chunk is not full) more than one. What is found is what must stay.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+import re
+
+from balloon_vm import CHUNK, PAGE, do
+
+CHUNK_PAGES = CHUNK // PAGE
+SEEDS = 60  # written in turn; a guest's command takes no more numbers than 126
+ZERO = frozenset((0,))
+
+
+class Model:
+    """Of the pages [first, end) of guest memory."""
+
+    def __init__(self, first, end, seed):
+        self.first, self.end = first, end
+        self.may = [frozenset((seed,))] * (end - first)
+        self.at_restore = self.may  # what the file it was restored from has
+        self.inside = bytearray(end - first)  # in the balloon
+        self.pending = {}  # of chunks that are not full: the pages that the device knows to be in the balloon
+
+    def copy(self):
+        other = Model.__new__(Model)
+        other.first, other.end = self.first, self.end
+        other.may, other.inside = list(self.may), bytearray(self.inside)
+        other.at_restore, other.pending = other.may[:], {}
+        return other
+
+    def written(self, page, seed):
+        self.may[page - self.first] = frozenset((seed,))
+
+    def inflated(self, pages):
+        """The device may drop a page at once, and a chunk as soon as it is full."""
+        for page in pages:
+            i, chunk = page - self.first, page // CHUNK_PAGES
+            self.inside[i] = 1
+            if self.may[i] != ZERO:
+                self.may[i] = self.may[i] | self.at_restore[i] | ZERO
+            known = self.pending.setdefault(chunk, set())
+            known.add(page)
+            if len(known) == CHUNK_PAGES:
+                del self.pending[chunk]
+                self.become_zero(chunk)
+
+    def become_zero(self, chunk):
+        at = chunk * CHUNK_PAGES - self.first
+        self.may[at:at + CHUNK_PAGES] = [ZERO] * CHUNK_PAGES
+
+    def deflated(self, pages):
+        for page in pages:
+            self.inside[page - self.first] = 0
+            self.pending.get(page // CHUNK_PAGES, set()).discard(page)
+
+    def reported(self, page, count):
+        """Whole chunks become zero; of others the pages are left alone, or zero where memory is anonymous."""
+        end = page + count
+        while page < end:
+            chunk, stop = page // CHUNK_PAGES, min(end, (page // CHUNK_PAGES + 1) * CHUNK_PAGES)
+            if stop - page == CHUNK_PAGES:
+                self.become_zero(chunk)
+            else:
+                for i in range(page - self.first, stop - self.first):
+                    self.may[i] = self.may[i] | ZERO
+            page = stop
+
+    def device_reset(self):
+        self.inside = bytearray(len(self.inside))
+        self.pending = {}
+
+    def seeds(self):
+        return sorted(set().union(*set(self.may)))
+
+    def check(self, machine, page=None, count=None):
+        """Every page is what it may be; that is what it has to be from now on."""
+        page = self.first if page is None else page
+        count = self.end - page if count is None else count
+        answer = machine.console.command(f'classify {page * PAGE} {count * PAGE} ' + ' '.join(map(str, self.seeds())))
+        at, wrong = page, []
+        for length, seed in re.findall(r'(\d+)\*(\d+|\?)', answer):
+            found = None if seed == '?' else frozenset((int(seed),))
+            for i in range(at - self.first, at - self.first + int(length)):
+                if found is None or not found <= self.may[i]:
+                    wrong.append(f'page {i + self.first:#x} is {seed}, may be {sorted(self.may[i])}, inside={self.inside[i]}')
+                else:
+                    self.may[i] = found
+            at += int(length)
+        assert at == page + count, f'{at - page} of {count} pages were looked at'
+        assert not wrong, f'{len(wrong)} wrong pages: {"; ".join(wrong[:4])}'
+
+    def fragments(self):
+        return sum(a != b for a, b in zip(self.may, self.may[1:]))
+
+
+class Worker:
+    """Random work on a guest and the same on its model."""
+
+    def __init__(self, rng, model):
+        self.rng, self.model, self.seed, self.log = rng, model, 1, []
+
+    def say(self, machine, line):
+        self.log.append(line)
+        return do(machine, line)
+
+    def span(self):
+        """(first page, number of pages): whole chunks, a part of one, or some across their border."""
+        model, rng = self.model, self.rng
+        if rng.random() < 0.5:
+            chunks = rng.randint(1, 4)
+            first = rng.randrange(-(-model.first // CHUNK_PAGES), model.end // CHUNK_PAGES - chunks + 1) * CHUNK_PAGES
+            return first, chunks * CHUNK_PAGES
+        count = rng.choice((1, 2, rng.randint(3, 100), rng.randint(100, 1100)))
+        return rng.randrange(model.first, model.end - count + 1), count
+
+    def runs_outside(self, page, count):
+        """(first, end) of the runs of pages of a span that are not in the balloon."""
+        inside, first, runs, begin = self.model.inside, self.model.first, [], None
+        for p in range(page, page + count):
+            if not inside[p - first]:
+                begin = p if begin is None else begin
+            elif begin is not None:
+                runs.append((begin, p))
+                begin = None
+        return runs + ([(begin, page + count)] if begin is not None else [])
+
+    def write(self, machine):
+        runs = self.runs_outside(*self.span())
+        self.seed = self.seed % SEEDS + 1
+        for begin, end in self.rng.sample(runs, min(len(runs), 4)):
+            step = 2 if end - begin <= 40 and self.rng.random() < 0.3 else 1
+            self.say(machine, f'write {self.seed} {begin * PAGE:#x} {(end - begin) * PAGE:#x} {step}')
+            for page in range(begin, end, step):
+                self.model.written(page, self.seed)
+
+    def inflate(self, machine):
+        page, count = self.span()
+        step = 2 if count <= 60 and self.rng.random() < 0.5 else 1
+        batch = self.rng.choice((256, 256, 100, 512 if count > 100 else 7))
+        self.say(machine, f'inflate {page * PAGE:#x} {count * PAGE:#x} {step} {batch}')
+        self.model.inflated(range(page, page + count, step))
+
+    def deflate(self, machine):
+        page, count = self.span()
+        self.say(machine, f'deflate {page * PAGE:#x} {count * PAGE:#x}')
+        self.model.deflated(range(page, page + count))
+
+    def report(self, machine):
+        page, count = self.span()
+        self.say(machine, f'report {page * PAGE:#x} {count * PAGE:#x}')
+        # Pieces of 2 MiB from the first page on, each on its own.
+        for at in range(page, page + count, CHUNK_PAGES):
+            self.model.reported(at, min(CHUNK_PAGES, page + count - at))
+
+    def reset(self, machine):
+        self.say(machine, 'balloon-start')
+        self.model.device_reset()
+
+    def tidy(self, machine):
+        """Take everything back and write it anew, so that answers stay short."""
+        first, count = self.model.first, self.model.end - self.model.first
+        self.say(machine, f'deflate {first * PAGE:#x} {count * PAGE:#x}')
+        self.model.deflated(range(first, first + count))
+        begin = first
+        while begin < self.model.end:
+            self.seed = self.seed % SEEDS + 1
+            end = min(self.model.end, begin + self.rng.randint(1000, 4000))
+            self.say(machine, f'write {self.seed} {begin * PAGE:#x} {(end - begin) * PAGE:#x}')
+            for page in range(begin, end):
+                self.model.written(page, self.seed)
+            begin = end
