@@ -99,7 +99,8 @@ static void on_timer(void *opaque)
     BalloonQueue *q = &b->queues[BALLOON_QUEUE_STATS];
 
     virtio_lock(dev);
-    if (q->elem && virtio_has_feature(dev, BALLOON_F_STATS_VQ) && virtio_is_active(dev)) {
+    if (q->elem && virtio_has_feature(dev, BALLOON_F_STATS_VQ) && virtio_is_active(dev) &&
+        virtqueue_ready(q->vq)) {
         virtqueue_push(q->vq, g_steal_pointer(&q->elem), 0);
         virtqueue_flush(q->vq);
     } else if (b->stats_interval) {
