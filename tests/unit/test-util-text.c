@@ -208,6 +208,18 @@ static void test_uuid(void)
     g_assert_false(uuid_parse("0123abcg-4567-89ef-fedc-ba9876543210", &a));
 }
 
+static void test_log_limit(void)
+{
+    LogLimit limit = { 0 };
+
+    for (int window = 0; window < 3; window++) {
+        for (int i = 0; i < 100; i++) {
+            g_assert_cmpint(log_limit_pass(&limit), ==, i < 10);
+        }
+        limit.window -= 5 * G_USEC_PER_SEC;
+    }
+}
+
 static void test_log_items(void)
 {
     g_autoptr(GError) err = NULL, bad = NULL;
@@ -237,5 +249,6 @@ int main(int argc, char **argv)
     g_test_add_func("/util/sizes", test_sizes);
     g_test_add_func("/util/uuid", test_uuid);
     g_test_add_func("/util/log", test_log_items);
+    g_test_add_func("/util/log-limit", test_log_limit);
     return g_test_run();
 }
