@@ -65,6 +65,6 @@ struct Accel {
 /* First thing in create; accel_destroy undoes it. */
 void accel_init(Accel *accel, const AccelOps *ops, const AccelEnv *env);
 
-extern const AccelOps kvm_accel_ops;
+extern const AccelOps kvm_accel_ops, qtest_accel_ops;
 
 #endif

@@ -16,6 +16,7 @@ static const struct {
     const AccelOps *ops; /* NULL: not built in */
 } accelerators[] = {
     { "kvm", &kvm_accel_ops },
+    { "qtest", &qtest_accel_ops },
     { "tcg", NULL },
 };
 

@@ -34,9 +34,9 @@ typedef struct AccelEnv {
 } AccelEnv;
 
 /*
- * The first of @list ("kvm:tcg", "kvm") that starts. Ours is kvm; tcg and qtest are known and
- * skipped with a report, anything else is an error that names the nearest. Adds a listener to
- * both address maps.
+ * The first of @list ("kvm:tcg", "kvm") that starts. Ours are kvm and qtest (no vCPUs; for tests of
+ * devices); tcg is known and skipped with a report, anything else is an error that names the
+ * nearest. Adds a listener to the memory map.
  */
 Accel *accel_create(const char *list, const AccelEnv *env, GError **errp);
 /* Ends the vCPU threads, closes everything. Called without the big lock. */

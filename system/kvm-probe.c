@@ -24,9 +24,9 @@ bool kvm_probe(void)
     return usable;
 }
 
-bool kvm_is_listed(const char *accel_list)
+bool accel_is_listed(const char *accel_list, const char *name)
 {
     g_auto(GStrv) names = g_strsplit(accel_list, ":", -1);
 
-    return g_strv_contains((const char *const *)names, "kvm");
+    return g_strv_contains((const char *const *)names, name);
 }

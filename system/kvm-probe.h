@@ -10,7 +10,7 @@
 
 /* /dev/kvm can be opened and speaks the stable API. */
 bool kvm_probe(void);
-/* "kvm" is one of a list like "kvm:tcg". */
-bool kvm_is_listed(const char *accel_list);
+/* @name is one of a list like "kvm:tcg". */
+bool accel_is_listed(const char *accel_list, const char *name);
 
 #endif

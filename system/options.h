@@ -69,6 +69,7 @@ struct SystemOptions {
     OvercommitOptions *overcommit;
     GPtrArray *add_fd; /* of AddFdOptions */
     char *log_items, *log_file;
+    char *qtest, *qtest_log;
 };
 
 /* Reads argv[1] and on. An unknown option, member or value is an error that names the nearest. */

@@ -7,6 +7,7 @@
  *   objects.c        -object                        guest-ram.c     the main RAM block
  *   machine-setup.c  -machine, -smp, -rtc, ...      memory-control.c  what memory/ may do to the guest
  *   daemon.c         -daemonize, -pidfile           monitors.c      -qmp, -mon and words for people
+ *   qtest.c          -qtest                         qtest-commands.c  its protocol
  *   qmp-*.c          QMP commands that are nobody else's
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -25,6 +26,7 @@
 
 typedef struct SystemState SystemState;
 typedef struct Daemon Daemon;
+typedef struct QtestServer QtestServer;
 
 struct SystemState {
     SystemOptions *options;
@@ -48,6 +50,7 @@ struct SystemState {
     CpuConfig cpu;
     MemoryControl memory_control;
     MigrationState *migration;
+    QtestServer *qtest; /* NULL without -qtest */
 
     RebootAction reboot_action;
     ShutdownAction shutdown_action;

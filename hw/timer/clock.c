@@ -2,7 +2,8 @@
  * Virtual time over CLOCK_MONOTONIC, and the timers that wait for it.
  *
  * All timers share one GSource: it is set to the earliest time while the clock runs, and to never while
- * it stands.
+ * it stands. A stepped clock moves by vm_clock_advance only: its timers are called there, or from the
+ * main loop when they are armed for a time that has come already.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -16,8 +17,9 @@
 #define TIME_MAX (INT64_MAX / 4) /* 73 years: room for sums */
 
 struct VmClock {
-    bool running;
-    int64_t offset; /* virtual time while stopped; virtual minus monotonic time while running */
+    bool running; /* with the VM */
+    bool stepped;
+    int64_t offset; /* virtual time while it stands; virtual minus monotonic time while it moves */
     int64_t saved;  /* virtual time as it travels */
     GPtrArray *timers;
     GSource *source;
@@ -51,9 +53,15 @@ int64_t muldiv64(int64_t value, int64_t num, int64_t den)
     return (int64_t)((__int128)value * num / den);
 }
 
+/* It goes on by itself. */
+static bool moves(const VmClock *clock)
+{
+    return clock->running && !clock->stepped;
+}
+
 int64_t vm_clock_now(const VmClock *clock)
 {
-    return clock->running ? monotonic_ns() + clock->offset : clock->offset;
+    return moves(clock) ? monotonic_ns() + clock->offset : clock->offset;
 }
 
 static VmTimer *earliest(const VmClock *clock)
@@ -76,7 +84,9 @@ static void clock_rearm(VmClock *clock)
     VmTimer *first = clock->running ? earliest(clock) : NULL;
     int64_t ready = -1;
 
-    if (first) {
+    if (first && clock->stepped) {
+        ready = first->when <= clock->offset ? 0 : -1;
+    } else if (first) {
         int64_t in = MAX(first->when - vm_clock_now(clock), 0);
 
         /* Rounded up: never called early. */
@@ -140,7 +150,7 @@ void vm_clock_free(VmClock *clock)
 void vm_clock_start(VmClock *clock)
 {
     if (!clock->running) {
-        clock->offset -= monotonic_ns();
+        clock->offset -= clock->stepped ? 0 : monotonic_ns();
         clock->running = true;
         clock_rearm(clock);
     }
@@ -149,10 +159,23 @@ void vm_clock_start(VmClock *clock)
 void vm_clock_stop(VmClock *clock)
 {
     if (clock->running) {
-        clock->offset += monotonic_ns();
+        clock->offset += clock->stepped ? 0 : monotonic_ns();
         clock->running = false;
         clock_rearm(clock);
     }
+}
+
+void vm_clock_set_stepped(VmClock *clock)
+{
+    g_assert(!clock->running);
+    clock->stepped = true;
+}
+
+int64_t vm_clock_next(const VmClock *clock)
+{
+    VmTimer *first = earliest(clock);
+
+    return first ? first->when : -1;
 }
 
 void vm_clock_advance(VmClock *clock, int64_t ns)
@@ -160,13 +183,14 @@ void vm_clock_advance(VmClock *clock, int64_t ns)
     int64_t end = clock->offset + ns;
     VmTimer *t;
 
-    g_assert(!clock->running);
+    g_assert(!moves(clock));
     while ((t = earliest(clock)) && t->when <= end) {
         clock->offset = MAX(clock->offset, t->when);
         t->when = NEVER;
         t->fn(t->opaque);
     }
     clock->offset = end;
+    clock_rearm(clock);
 }
 
 static void clock_follow(void *opaque, bool running, RunState state)

@@ -30,8 +30,12 @@ bool vm_clock_attach(VmClock *clock, RunStateControl *rs, VMStateRegistry *vmsta
 void vm_clock_start(VmClock *clock);
 void vm_clock_stop(VmClock *clock);
 int64_t vm_clock_now(const VmClock *clock);
-/* For tests: a clock that moves only by this. Calls the timers that are due on the way, in order. */
+/* From now on it moves by vm_clock_advance only, whether the VM runs or not; before its first start. */
+void vm_clock_set_stepped(VmClock *clock);
+/* For a clock that is stepped or not started. Calls the timers that are due on the way, in order. */
 void vm_clock_advance(VmClock *clock, int64_t ns);
+/* When the first timer is due; -1: none is armed. */
+int64_t vm_clock_next(const VmClock *clock);
 
 /* A timer, not armed. */
 VmTimer *vm_timer_new(VmClock *clock, void (*fn)(void *opaque), void *opaque);
