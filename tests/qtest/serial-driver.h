@@ -72,8 +72,8 @@ static inline void give_message_buffer(Serial *s, uint64_t at)
     s->place[id] = at;
 }
 
-/* Queues of the ports and, with F_MULTIPORT, for control; message buffers are given, nothing is said. */
-static inline void serial_begin(Serial *s, bool legacy, uint64_t features)
+/* Queues are set up and some buffers for messages given; nothing is said. */
+static inline void serial_begin(Serial *s, bool legacy, uint64_t features, unsigned buffers)
 {
     s->dev = qvirtio_new(s->q, CONSOLE, legacy);
     qvirtio_begin(s->dev, features);
@@ -85,12 +85,10 @@ static inline void serial_begin(Serial *s, bool legacy, uint64_t features)
     s->control_out = qvirtqueue_new(s->dev, CONTROL_OUT, 0);
     qvirtio_ready(s->dev);
     s->messages = qtest_alloc(s->q, CONTROL_BUFFERS * CONTROL_SIZE, 64);
-    if (features & F_MULTIPORT) {
-        for (unsigned i = 0; i < CONTROL_BUFFERS; i++) {
-            give_message_buffer(s, s->messages + i * CONTROL_SIZE);
-        }
-        qvirtqueue_kick(s->control_in);
+    for (unsigned i = 0; i < buffers; i++) {
+        give_message_buffer(s, s->messages + i * CONTROL_SIZE);
     }
+    qvirtqueue_kick(s->control_in);
 }
 
 static inline void serial_end(Serial *s)
@@ -114,7 +112,7 @@ static inline Serial *serial_new(const char *options, bool legacy, uint64_t feat
     s->folder = g_dir_make_tmp("cowbird-serial-XXXXXX", NULL);
     args = g_strjoinv(s->folder, parts);
     s->q = qtest_start("-machine pc -m 64 %s", args);
-    serial_begin(s, legacy, features);
+    serial_begin(s, legacy, features, CONTROL_BUFFERS);
     return s;
 }
 

@@ -127,7 +127,7 @@ static void test_reset(void)
     qvirtqueue_kick(s->tx[1]);
     g_usleep(20000);
     serial_end(s);
-    serial_begin(s, false, F_MULTIPORT);
+    serial_begin(s, false, F_MULTIPORT, CONTROL_BUFFERS);
     close(fd);
     hand_shake(s);
     fd = host_connect(s, "one");

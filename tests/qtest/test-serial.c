@@ -59,22 +59,12 @@ static void test_life(const void *data)
 /* Messages wait for buffers, in order, however late those come; one that is too short is no use. */
 static void test_late_buffers(void)
 {
-    Serial *s = serial_new(SERIAL_OPTIONS, false, 0);
+    Serial *s = serial_new(SERIAL_OPTIONS, false, F_MULTIPORT);
     uint64_t at = qtest_alloc(s->q, 4, 4);
     int fd;
 
     serial_end(s);
-    serial_begin(s, false, 0);
-    serial_end(s);
-    s->dev = qvirtio_new(s->q, CONSOLE, false);
-    qvirtio_begin(s->dev, F_MULTIPORT);
-    for (unsigned n = 0; n < PORTS; n++) {
-        s->rx[n] = qvirtqueue_new(s->dev, n ? 2 * n + 2 : 0, 0);
-        s->tx[n] = qvirtqueue_new(s->dev, n ? 2 * n + 3 : 1, 0);
-    }
-    s->control_in = qvirtqueue_new(s->dev, CONTROL_IN, 0);
-    s->control_out = qvirtqueue_new(s->dev, CONTROL_OUT, 0);
-    qvirtio_ready(s->dev);
+    serial_begin(s, false, F_MULTIPORT, 0);
     say(s, 0, DEVICE_READY, 1);
     say(s, 1, PORT_READY, 1);
     fd = host_connect(s, "one");
@@ -313,7 +303,7 @@ static void test_bad_buffers(void)
             close(fd);
         }
         serial_end(s);
-        serial_begin(s, false, F_MULTIPORT);
+        serial_begin(s, false, F_MULTIPORT, CONTROL_BUFFERS);
     }
     serial_free(s);
 }
