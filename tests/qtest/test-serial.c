@@ -266,6 +266,8 @@ static void test_bad_messages(void)
         say(s, 1, (uint16_t)(8 + i * 600), 1);
         say_raw(s, "abc", 3);
     }
+    say_raw(s, "\1\0\0\0\6\0\1", 7); /* all but the last byte of an opening */
+    g_assert_false(frontend_open(s, "one"));
     say(s, 1, PORT_READY, 0);
     say(s, 1, PORT_RESIZE, 1);
     expect_no_message(s);
