@@ -60,7 +60,7 @@ class Soak:
         self.worker.model = model.copy()
         self.worker.log = [f'restore {path.name} {mode}']
         self.restores += 1
-        self.incremental = True
+        self.incremental = mode != 'copy'  # a copy knows no pages written since
         self.worker.model.check(self.machine)
 
     def round(self):
