@@ -37,7 +37,7 @@ enum {
 };
 
 #define QVIRTIO_NO_VECTOR 0xffff
-#define QVIRTQUEUE_MAX 1024
+#define QVIRTQUEUE_MAX 32768
 
 typedef struct QVirtio {
     QTest *q;
@@ -60,7 +60,7 @@ typedef struct QVirtQueue {
     QVirtio *dev;
     unsigned index, size;
     uint64_t desc, driver, device; /* the three areas; split: table, available, used ring */
-    bool packed, event_idx, indirect;
+    bool packed, event_idx;
     uint64_t doorbell; /* guest address of the register of this queue */
 
     /* Split: what is free and where we are. */
