@@ -37,18 +37,16 @@ typedef struct Balloon {
 
 /* --- Set-up --- */
 
-static inline void negotiate(Balloon *b, uint64_t features)
+static inline void negotiate(Balloon *b, uint64_t wanted)
 {
-    unsigned index = features & STATS ? 3 : 2;
-
-    qvirtio_begin(b->dev, features);
+    qvirtio_begin(b->dev, wanted);
     b->inflate = qvirtqueue_new(b->dev, 0, 0);
     b->deflate = qvirtqueue_new(b->dev, 1, 0);
-    if (features & STATS) {
+    if (b->dev->features & STATS) {
         b->stats = qvirtqueue_new(b->dev, 2, 0);
     }
-    if (features & REPORTING) {
-        b->report = qvirtqueue_new(b->dev, index, 0);
+    if (b->dev->features & REPORTING) {
+        b->report = qvirtqueue_new(b->dev, b->stats ? 3 : 2, 0);
     }
     qvirtio_ready(b->dev);
 }

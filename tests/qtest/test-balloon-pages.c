@@ -120,7 +120,7 @@ static void test_bad_pages(void)
 {
     static const uint32_t bad[] = {
         RAM / PAGE,          /* behind RAM */
-        0xa0,       0xbf,    /* the hole below 1 MiB */
+        0xc0000,    0xe0000, /* the hole below 4 GiB */
         0xfec00,    0xfee00, /* registers */
         0x100000,            /* 4 GiB, with nothing there */
         UINT32_MAX,          /* 16 TiB */
@@ -240,13 +240,12 @@ static void test_huge_buffer(void)
 static void test_empty_descriptor(void)
 {
     Balloon *b = start("", MUST_TELL);
-    QVirtUsed used;
 
     qvirtq_set_desc(b->dev, b->inflate->desc, 0, b->buffer, 0, 0, 0);
     qvirtqueue_add_head(b->inflate, 0);
     qvirtqueue_kick(b->inflate);
     /* Acknowledged, or refused as a driver must not do it; the device works on. */
-    if (!qvirtqueue_get(b->inflate, &used)) {
+    if (qtest_readw(b->q, b->inflate->device + 2) == 0) {
         g_assert_true(qvirtio_needs_reset(b->dev));
     }
     qvirtio_reset(b->dev);
