@@ -6,11 +6,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 import re
 
-from balloon_vm import CHUNK, PAGE, do
+from balloon_vm import CHUNK, MUST_TELL_HOST, PAGE, PAGE_POISON, do
 
 CHUNK_PAGES = CHUNK // PAGE
 SEEDS = 60  # written in turn; a guest's command takes no more numbers than 126
 ZERO = frozenset((0,))
+ALL_FEATURES = (1 << 33) - 1
 
 
 class Model:
@@ -22,10 +23,11 @@ class Model:
         self.at_restore = self.may  # what the file it was restored from has
         self.inside = bytearray(end - first)  # in the balloon
         self.pending = {}  # of chunks that are not full: the pages that the device knows to be in the balloon
+        self.told = True  # the guest tells before it uses a page of the balloon again: only then full chunks are released
 
     def copy(self):
         other = Model.__new__(Model)
-        other.first, other.end = self.first, self.end
+        other.first, other.end, other.told = self.first, self.end, self.told
         other.may, other.inside = list(self.may), bytearray(self.inside)
         other.at_restore, other.pending = other.may[:], {}
         return other
@@ -42,7 +44,7 @@ class Model:
                 self.may[i] = self.may[i] | self.at_restore[i] | ZERO
             known = self.pending.setdefault(chunk, set())
             known.add(page)
-            if len(known) == CHUNK_PAGES:
+            if len(known) == CHUNK_PAGES and self.told:
                 del self.pending[chunk]
                 self.become_zero(chunk)
 
@@ -67,7 +69,8 @@ class Model:
                     self.may[i] = self.may[i] | ZERO
             page = stop
 
-    def device_reset(self):
+    def device_reset(self, told):
+        self.told = told
         self.inside = bytearray(len(self.inside))
         self.pending = {}
 
@@ -155,8 +158,9 @@ class Worker:
             self.model.reported(at, min(CHUNK_PAGES, page + count - at))
 
     def reset(self, machine):
-        self.say(machine, 'balloon-start')
-        self.model.device_reset()
+        without = self.rng.choice((0, 0, 0, PAGE_POISON, MUST_TELL_HOST, PAGE_POISON | MUST_TELL_HOST))
+        self.say(machine, f'balloon-start {ALL_FEATURES & ~without:#x}')
+        self.model.device_reset(not without & MUST_TELL_HOST)
 
     def tidy(self, machine):
         """Take everything back and write it anew, so that answers stay short."""

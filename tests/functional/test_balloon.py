@@ -4,6 +4,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 import contextlib
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -233,9 +234,11 @@ def test_releasing_while_saves_run(machines, saved_balloon, folder, clone, how, 
     """The guest goes on releasing and rewriting until the save stops it, and again after it."""
     clone.console.begin(f'balloon-churn {START} {LENGTH // 4} {2 * MIB} {how}')
     for number in range(3):
+        time.sleep(0.1)
         info = clone.migrate(f'file:{folder}/{number}', ram_save_mode=mode)
         assert info['status'] == 'completed', info
         again = machines.restore(folder / str(number), **saved_balloon.options)
+        time.sleep(0.05)
         result = again.console.end()
         assert result['wrong'] == 0 and result['blocks'] > 0, result
         check_around(again, saved_balloon.seed, START, START + LENGTH // 4)
