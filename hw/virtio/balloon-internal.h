@@ -88,7 +88,7 @@ void balloon_report(VirtioDevice *dev, VirtQueue *vq);
 /* --- balloon-stats.c --- */
 
 void balloon_receive_stats(VirtioDevice *dev, VirtQueue *vq);
-/* In realize and unrealize. */
+/* In realize; in unrealize, or when the device goes without it. */
 void balloon_stats_start(VirtioBalloon *b);
 void balloon_stats_end(VirtioBalloon *b);
 /* All values are unknown. */

@@ -282,6 +282,7 @@ static const QomProperty balloon_properties[] = {
 
 static void virtio_balloon_finalize(GObject *obj)
 {
+    balloon_stats_end(VIRTIO_BALLOON(obj));
     inflate_map_free(VIRTIO_BALLOON(obj)->inflated);
     G_OBJECT_CLASS(virtio_balloon_parent_class)->finalize(obj);
 }
