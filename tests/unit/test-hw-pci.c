@@ -8,6 +8,7 @@
 #include "hw-fixture.h"
 
 #include "hw/pci/pam.h"
+#include "hw/pci/pci-assign.h"
 
 /* ---- a device with a BAR of each kind ---- */
 
@@ -301,6 +302,84 @@ static void test_state(void)
     board_free(b);
 }
 
+static uint64_t bar_of(PciDevice *dev, unsigned n)
+{
+    uint64_t at = 0;
+
+    return pci_bar_address(dev, n, &at) ? at : 0;
+}
+
+/* As firmware does it: in the order of slots, aligned, decoding on, bus mastering left to the driver. */
+static void test_assign(void)
+{
+    PciDevice *first, *second;
+    Board *b = start(&first);
+    PciWindows windows = pc_pci_windows(b->m);
+
+    second = PCI_DEVICE(plug(b, "7", NULL));
+    g_assert_cmphex(windows.low.base, ==, 0xc0000000);
+    g_assert_cmphex(windows.low.base + windows.low.size, ==, 0xfec00000);
+    for (unsigned i = 0; i < 2; i++) {
+        pci_bus_assign(b->m->pci, &windows);
+        g_assert_cmphex(bar_of(first, 0), ==, 0xc000);
+        g_assert_cmphex(bar_of(second, 0), ==, 0xc040);
+        g_assert_cmphex(bar_of(first, 1), ==, 0xc0000000);
+        g_assert_cmphex(bar_of(first, 4), ==, 0xc0004000);
+        g_assert_cmphex(bar_of(second, 1), ==, 0xc0008000);
+        g_assert_cmphex(bar_of(second, 4), ==, 0xc000c000);
+        g_assert_cmphex(board_config_in(b, DEV, 4, 2), ==, 3);
+        reset_run(b->m->resets);
+        g_assert_cmphex(bar_of(first, 4), ==, 0);
+    }
+    board_free(b);
+}
+
+/* No room below 4 GiB: a 64-bit BAR goes above; what fits nowhere is not decoded. */
+static void test_assign_short(void)
+{
+    PciDevice *first, *second;
+    Board *b = start(&first);
+    PciWindows windows = { .io = { 0xc000, 64 },
+                           .low = { 0xfe000000, 8192 },
+                           .high = { UINT64_C(1) << 36, 1 << 20 } };
+
+    second = PCI_DEVICE(plug(b, "7", NULL));
+    pci_bus_assign(b->m->pci, &windows);
+    g_assert_cmphex(bar_of(first, 1), ==, 0xfe000000);
+    g_assert_cmphex(bar_of(first, 4), ==, UINT64_C(1) << 36);
+    g_assert_cmphex(bar_of(second, 1), ==, 0xfe001000);
+    g_assert_cmphex(bar_of(second, 4), ==, (UINT64_C(1) << 36) + 16384);
+    g_assert_cmphex(bar_of(first, 0), ==, 0xc000);
+    g_assert_cmphex(bar_of(second, 0), ==, 0);
+    g_assert_cmphex(board_config_in(b, PCI_DEVFN(7, 0), 4, 2), ==, 2);
+    board_free(b);
+}
+
+/* The windows follow the RAM on both sides of the hole. */
+static void test_windows(void)
+{
+    static const struct {
+        uint64_t below, above, low, high;
+    } cases[] = {
+        { 256 * MiB, 0, 0xc0000000, 4 * GiB },
+        { 0xd0000000 - 4096, 0, 0xd0000000, 4 * GiB },
+        { 3 * GiB, 2 * GiB + MiB, 0xc0000000, 7 * GiB },
+    };
+    PciDevice *dev;
+    Board *b = start(&dev);
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(cases); i++) {
+        PciWindows w;
+
+        b->m->below_4g = cases[i].below;
+        b->m->above_4g = cases[i].above;
+        w = pc_pci_windows(b->m);
+        g_assert_cmphex(w.low.base, ==, cases[i].low);
+        g_assert_cmphex(w.high.base, ==, cases[i].high);
+    }
+    board_free(b);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
@@ -312,5 +391,8 @@ int main(int argc, char **argv)
     g_test_add_func("/pci/reset-port", test_reset_port);
     g_test_add_func("/pci/pam", test_pam);
     g_test_add_func("/pci/state", test_state);
+    g_test_add_func("/pci/assign", test_assign);
+    g_test_add_func("/pci/assign-short", test_assign_short);
+    g_test_add_func("/pci/windows", test_windows);
     return g_test_run();
 }
