@@ -576,5 +576,7 @@ size_t virtelement_read(VirtioDevice *dev, const VirtElement *elem, size_t offse
 size_t virtelement_write(VirtioDevice *dev, const VirtElement *elem, size_t offset, const void *buf,
                          size_t len)
 {
+    /* A stopped VM's RAM may be being saved. */
+    g_return_val_if_fail(dev->active, 0);
     return copy_segments(dev, elem->in, elem->n_in, offset, (uint8_t *)buf, len, copy_in);
 }
