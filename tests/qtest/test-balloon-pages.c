@@ -20,6 +20,20 @@ static void test_inflate_anonymous(void)
     end(b);
 }
 
+/* Shared memory: holes are punched, page by page. */
+static void test_inflate_shared(void)
+{
+    Balloon *b = start(" -object memory-backend-memfd,id=mem,size=64M,share=on "
+                       "-machine pc,memory-backend=mem",
+                       MUST_TELL);
+
+    give_pages(b, b->inflate, 10, 300);
+    assert_stamped(b, 0, 10);
+    assert_zero(b, 10, 300);
+    assert_stamped(b, 310, 10);
+    end(b);
+}
+
 /* T1, T3: only a whole chunk is given back, when its last page comes; neighbours live on. */
 static void test_inflate_restored(void)
 {
@@ -461,6 +475,7 @@ static const struct {
     void (*fn)(void);
 } tests[] = {
     { "/balloon/inflate-anonymous", test_inflate_anonymous },
+    { "/balloon/inflate-shared", test_inflate_shared },
     { "/balloon/t01_t03_inflate-restored", test_inflate_restored },
     { "/balloon/inflate-any-order", test_inflate_any_order },
     { "/balloon/same-page-twice", test_same_page_twice },
