@@ -214,6 +214,7 @@ static void test_intx(void)
     start(&w, VIRTIO_NO_VECTOR);
     g_assert_true(request(&w));
     g_assert_cmpint(w.b->levels[INTX_IRQ], ==, 1);
+    g_assert_cmpuint(w.b->edges[INTX_IRQ], ==, 1);
     g_assert_cmphex(board_config_in(w.b, DEV, 6, 2) & 8, ==, 8);
     board_config_out(w.b, DEV, 4, 0x407, 2);
     g_assert_cmpint(w.b->levels[INTX_IRQ], ==, 0);
