@@ -348,9 +348,10 @@ static bool do_intercept_in(QtestServer *server, const Command *c, char **args, 
 static bool do_intercept_out(QtestServer *server, const Command *c, char **args, GString *out,
                              GError **errp)
 {
-    Object *obj = object_resolve(server->state->tree.root, args[0]);
+    PciBus *bus = server->state->machine->pci;
+    bool by_name = bus && g_str_equal(args[0], OBJECT(bus)->name);
 
-    if (!obj || obj != (Object *)server->state->machine->pci) {
+    if (!bus || (!by_name && object_resolve(server->state->tree.root, args[0]) != OBJECT(bus))) {
         error_set(errp, "'%s' has no interrupt outputs to be had; a PCI bus has", args[0]);
         return false;
     }

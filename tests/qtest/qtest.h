@@ -73,7 +73,7 @@ int64_t qtest_clock_set(QTest *q, int64_t ns);
 
 /* @path: "ioapic", its pins are the GSIs; an MSI that goes to no RAM pulses the number of its vector. */
 void qtest_irq_intercept_in(QTest *q, const char *path);
-/* @path: a PCI bus ("/machine/i440fx/pci.0"), its lines are PIRQA to PIRQD. */
+/* @path: the PCI bus, or its name "pci.0": its lines are PIRQA to PIRQD. */
 void qtest_irq_intercept_out(QTest *q, const char *path);
 /* Level, as of the last answer (every function here brings it up to date). */
 bool qtest_get_irq(QTest *q, unsigned n);
