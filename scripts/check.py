@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# Run the test suites and count: unit tests, the same under sanitizers, style, functional tests, Linux guests.
+# Run the test suites and count: unit tests, tests of devices, both under sanitizers, style, functional tests, Linux guests.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
@@ -46,15 +46,20 @@ def read_junit(path, status):
     return Result(passed, failed, skipped, notes)
 
 
-def meson_tests(build, log, suite, **options):
+def meson_tests(build, log, *suites, **options):
     report = build / 'meson-logs/testlog.junit.xml'
     report.unlink(missing_ok=True)
-    status = run(['/usr/bin/meson', 'test', '-C', build, '--suite', suite, '--print-errorlogs', '--no-rebuild'], log, **options)
+    chosen = [word for suite in suites for word in ('--suite', suite)]
+    status = run(['/usr/bin/meson', 'test', '-C', build, *chosen, '--print-errorlogs', '--no-rebuild'], log, **options)
     return read_junit(report, status)
 
 
 def suite_unit(arguments, log):
     return meson_tests(BUILD, log, 'unit')
+
+
+def suite_qtest(arguments, log):
+    return meson_tests(BUILD, log, 'qtest')
 
 
 def suite_sanitizers(arguments, log):
@@ -63,7 +68,7 @@ def suite_sanitizers(arguments, log):
         return Result(0, 1, 0, ['the build with sanitizers failed'])
     environment = {**os.environ, 'ASAN_OPTIONS': 'detect_leaks=1:abort_on_error=0',
                    'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1'}
-    return meson_tests(ASAN_BUILD, log, 'unit', env=environment)
+    return meson_tests(ASAN_BUILD, log, 'unit', 'qtest', env=environment)
 
 
 def tracked(*patterns):
@@ -107,6 +112,7 @@ def suite_linux(arguments, log):
 
 SUITES = {
     'unit': suite_unit,
+    'qtest': suite_qtest,
     'sanitizers': suite_sanitizers,
     'style': suite_style,
     'functional': suite_functional,
