@@ -24,7 +24,7 @@ POLICIES = ('dontneed', 'remap')
 
 
 def device(policy='remap'):
-    return ['-device', f'virtio-balloon-pci,id=balloon0,free-page-reporting=on,x-discard-policy={policy}']
+    return ['-device', f'virtio-balloon-pci,id=balloon0,free-page-reporting=on,page-poison=off,x-discard-policy={policy}']
 
 
 def balloon_clone(snapshot, memory_mib, policy, **options):
@@ -82,7 +82,9 @@ def churn(context, xfs, snapshot, mode, policy):
         for vm in clones:
             vm.console.send('')
         ends = [check_churn(vm.console.wait_for('end', 300)) for vm in clones]
-    return {'read': read / MIB, 'start': (started - before) / MIB, 'blocks': sum(end['blocks'] for end in ends)}
+    blocks = sum(end['blocks'] for end in ends)
+    return {'read': read / MIB, 'start': (started - before) / MIB, 'blocks': blocks,
+            'cycles': sum(end['write-cycles'] for end in ends) / blocks / 1e6}
 
 
 def make_file(context, stack):
@@ -110,6 +112,7 @@ def refault(name, mode):
         for policy, values in samples.items():
             parts[f'{policy} at start'] = spread([sample['start'] for sample in values], 1)
             parts[f'{policy} blocks reused'] = spread([sample['blocks'] for sample in values], 0)
+            parts[f'{policy} Mcycles/block'] = spread([sample['cycles'] for sample in values], 0)
         ratio = statistics.median(read['dontneed']) / max(statistics.median(read['remap']), 1)
         return Figure(name, ratio, 'x', parts, None, f'file {MEMORY} MiB, control group {LIMIT} MiB, blocks of {BLOCK} MiB')
     return measure

@@ -138,6 +138,7 @@ class XfsLoop:
         subprocess.run(['/usr/bin/umount', self.folder], stderr=subprocess.DEVNULL, check=False)
         if self.device:
             subprocess.run(['/usr/sbin/losetup', '--detach', self.device], check=False)
+        self.folder.rmdir()
         self.image.unlink()
 
     def bytes_read(self):
