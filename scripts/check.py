@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# Run the test suites and count: unit tests, tests of devices, both under sanitizers, style, functional tests, Linux guests.
+# Run the test suites and count: unit tests, tests of devices, both under sanitizers, a fuzzer, style, functional tests, Linux guests.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
@@ -12,7 +12,7 @@ from collections import namedtuple
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BUILD, ASAN_BUILD = ROOT / 'build', ROOT / 'build-asan'
+BUILD, ASAN_BUILD, FUZZ_BUILD = ROOT / 'build', ROOT / 'build-asan', ROOT / 'build-fuzz'
 PYTEST = ['/usr/bin/python3', '-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--tb=short', '-rs']
 
 Result = namedtuple('Result', 'passed failed skipped notes')
@@ -71,6 +71,24 @@ def suite_sanitizers(arguments, log):
     return meson_tests(ASAN_BUILD, log, 'unit', 'qtest', env=environment)
 
 
+def suite_fuzz(arguments, log):
+    """What was found once is run again; then new inputs, from the seeds on, for a while."""
+    if run([ROOT / 'scripts/setup', '--fuzz'], log) != 0:
+        return Result(0, 1, 0, ['the build of the fuzzers failed'])
+    fuzzer, folder = FUZZ_BUILD / 'tests/fuzz/fuzz-virtio', ROOT / 'tests/fuzz'
+    environment = {**os.environ, 'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1'}
+    seconds = 600 if arguments.long else 30
+    corpus = FUZZ_BUILD / 'corpus'
+    corpus.mkdir(exist_ok=True)
+    options = ['-close_fd_mask=1', '-timeout=10', f'-artifact_prefix={FUZZ_BUILD}/']
+    runs = {
+        'fuzz-virtio: findings and seeds': [*sorted(folder.glob('findings/*')), *sorted(folder.glob('seeds/*'))],
+        f'fuzz-virtio: {seconds} s': [f'-max_total_time={seconds}', '-max_len=2000', corpus, folder / 'seeds'],
+    }
+    failed = [name for name, words in runs.items() if run([fuzzer, *options, *words], log, env=environment) != 0]
+    return Result(len(runs) - len(failed), len(failed), 0, [f'failed: {name}' for name in failed])
+
+
 def tracked(*patterns):
     out = subprocess.run(['git', '-C', ROOT, 'ls-files', '-co', '--exclude-standard', *patterns], check=True,
                          capture_output=True, text=True).stdout
@@ -114,6 +132,7 @@ SUITES = {
     'unit': suite_unit,
     'qtest': suite_qtest,
     'sanitizers': suite_sanitizers,
+    'fuzz': suite_fuzz,
     'style': suite_style,
     'functional': suite_functional,
     'linux': suite_linux,

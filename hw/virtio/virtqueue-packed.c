@@ -159,7 +159,7 @@ static bool write_used(VirtQueue *vq, unsigned *ret_descs)
             flags |= VIRT_DESC_WRITE;
         }
         put_le32(d, u->written);
-        put_le16(d + DESC_ID - DESC_LEN, u->id);
+        put_le16(&d[DESC_ID - DESC_LEN], u->id);
         if (!virtqueue_ring_write(vq, desc_at(vq, vq->used) + DESC_LEN, d, sizeof(d))) {
             return false;
         }
