@@ -9,6 +9,8 @@ import re
 from balloon_vm import CHUNK, MUST_TELL_HOST, PAGE, PAGE_POISON, do
 
 CHUNK_PAGES = CHUNK // PAGE
+QUARTER = CHUNK_PAGES // 4
+SLOW = 8
 SEEDS = 60  # written in turn; a guest's command takes no more numbers than 126
 ZERO = frozenset((0,))
 ALL_FEATURES = (1 << 33) - 1
@@ -23,13 +25,14 @@ class Model:
         self.at_restore = self.may  # what the file it was restored from has
         self.inside = bytearray(end - first)  # in the balloon
         self.pending = {}  # of chunks that are not full: the pages that the device knows to be in the balloon
+        self.released = set()  # chunks that are anonymous memory since; a full snapshot ends that
         self.told = True  # the guest tells before it uses a page of the balloon again: only then full chunks are released
 
     def copy(self):
         other = Model.__new__(Model)
         other.first, other.end, other.told = self.first, self.end, self.told
         other.may, other.inside = list(self.may), bytearray(self.inside)
-        other.at_restore, other.pending = other.may[:], {}
+        other.at_restore, other.pending, other.released = other.may[:], {}, set(self.released)
         return other
 
     def written(self, page, seed):
@@ -49,6 +52,7 @@ class Model:
                 self.become_zero(chunk)
 
     def become_zero(self, chunk):
+        self.released.add(chunk)
         at = chunk * CHUNK_PAGES - self.first
         self.may[at:at + CHUNK_PAGES] = [ZERO] * CHUNK_PAGES
 
@@ -109,17 +113,36 @@ class Worker:
         return do(machine, line)
 
     def span(self):
-        """(first page, number of pages): whole chunks, a part of one, or some across their border."""
+        """(first page, number of pages): whole chunks or anything, behind the chunks that are filled slowly."""
         model, rng = self.model, self.rng
-        if rng.random() < 0.5:
+        begin = -(-model.first // CHUNK_PAGES) + SLOW
+        if rng.random() < 0.6:
             chunks = rng.randint(1, 4)
-            first = rng.randrange(-(-model.first // CHUNK_PAGES), model.end // CHUNK_PAGES - chunks + 1) * CHUNK_PAGES
-            return first, chunks * CHUNK_PAGES
+            return rng.randrange(begin, model.end // CHUNK_PAGES - chunks + 1) * CHUNK_PAGES, chunks * CHUNK_PAGES
         count = rng.choice((1, 2, rng.randint(3, 100), rng.randint(100, 1100)))
-        return rng.randrange(model.first, model.end - count + 1), count
+        return rng.randrange(begin * CHUNK_PAGES, model.end - count + 1), count
 
-    def runs_outside(self, page, count):
-        """(first, end) of the runs of pages of a span that are not in the balloon."""
+    def fill_slowly(self, machine):
+        """Quarters of a chunk go in, come out and are written until it has been full, or for some time."""
+        begin = -(-self.model.first // CHUNK_PAGES)
+        for chunk in range(begin, begin + SLOW):
+            if chunk not in self.model.released:
+                break
+        for _ in range(12):
+            quarter = self.rng.randrange(4)
+            span = chunk * CHUNK_PAGES + quarter * QUARTER, self.rng.randint(1, min(2, 4 - quarter)) * QUARTER
+            work = self.rng.choice((self.inflate, self.inflate, self.inflate, self.deflate, self.write))
+            work(machine, span)
+            if work == self.deflate:
+                self.write(machine, span)
+            if chunk in self.model.released:
+                break
+        self.model.check(machine, chunk * CHUNK_PAGES, CHUNK_PAGES)
+
+    def usable_runs(self, page, count):
+        """(first, end) of the runs of pages of a span that the guest may use: not in the balloon, or with no need to tell."""
+        if not self.model.told:
+            return [(page, page + count)]
         inside, first, runs, begin = self.model.inside, self.model.first, [], None
         for p in range(page, page + count):
             if not inside[p - first]:
@@ -129,8 +152,8 @@ class Worker:
                 begin = None
         return runs + ([(begin, page + count)] if begin is not None else [])
 
-    def write(self, machine):
-        runs = self.runs_outside(*self.span())
+    def write(self, machine, span=None):
+        runs = self.usable_runs(*(span or self.span()))
         self.seed = self.seed % SEEDS + 1
         for begin, end in self.rng.sample(runs, min(len(runs), 4)):
             step = 2 if end - begin <= 40 and self.rng.random() < 0.3 else 1
@@ -138,15 +161,15 @@ class Worker:
             for page in range(begin, end, step):
                 self.model.written(page, self.seed)
 
-    def inflate(self, machine):
-        page, count = self.span()
+    def inflate(self, machine, span=None):
+        page, count = span or self.span()
         step = 2 if count <= 60 and self.rng.random() < 0.5 else 1
         batch = self.rng.choice((256, 256, 100, 512 if count > 100 else 7))
         self.say(machine, f'inflate {page * PAGE:#x} {count * PAGE:#x} {step} {batch}')
         self.model.inflated(range(page, page + count, step))
 
-    def deflate(self, machine):
-        page, count = self.span()
+    def deflate(self, machine, span=None):
+        page, count = span or self.span()
         self.say(machine, f'deflate {page * PAGE:#x} {count * PAGE:#x}')
         self.model.deflated(range(page, page + count))
 

@@ -11,7 +11,7 @@ MEMORY = '48M'
 FIRST, END = (2 << 20) // PAGE, (48 << 20) // PAGE
 SEED = 61
 CHAIN = 6  # files at most; then a full snapshot
-WORK = ('inflate', 'inflate', 'deflate', 'report', 'report', 'write', 'write', 'write')
+WORK = ('inflate', 'inflate', 'deflate', 'report', 'report', 'write', 'write', 'write', 'fill_slowly')
 
 
 class Soak:
@@ -42,6 +42,7 @@ class Soak:
             self.machine.save(path)
             self.forget()
             self.chain, self.incremental = [(path, self.worker.model.copy())], False
+            self.chain[0][1].released.clear()
         self.worker.log.append(f'save {path.name}')
 
     def forget(self):
