@@ -96,7 +96,7 @@ def tracked(*patterns):
 
 
 def suite_style(arguments, log):
-    sources, units = tracked('*.c', '*.h'), [p for p in tracked('*.c') if 'tests/guest' not in str(p)]
+    sources, units = tracked('*.c', '*.h'), [p for p in tracked('*.c') if p.parent.name not in ('guest', 'fuzz')]
     checks = {
         'check-deps': [ROOT / 'scripts/check-deps', ROOT],
         'clang-format': ['clang-format', '--dry-run', '-Werror', *sources],
