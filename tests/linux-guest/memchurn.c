@@ -1,10 +1,10 @@
 /*
  * Memory that comes and goes in a test guest, every word of it checked.
  *
- *   memchurn HELD BLOCKS SEED    until SIGTERM
+ *   memchurn HELD BLOCKS SEED LEAST    until SIGTERM, but not before LEAST rounds
  *
  * HELD MiB stay filled throughout. Beside them up to BLOCKS blocks of 2 MiB (huge pages where the
- * kernel has them) and as many of 64 small pages are allocated, checked to be zero, filled, checked,
+ * kernel has them) and as many of 16 small pages are allocated, checked to be zero, filled, checked,
  * rewritten and freed at random. Now and then all blocks are freed for long enough that the kernel
  * reports the free pages to its host. At the end everything is checked once more and a line is
  * printed: "churn: ROUNDS rounds, CHECKED pages checked, WRONG wrong"; each wrong page has a line of
@@ -26,10 +26,10 @@
 
 #define HUGE 0x200000ul
 #define PAGE 4096ul
-#define SMALL (64 * PAGE)
+#define SMALL (16 * PAGE)
 #define WORDS (PAGE / sizeof(uint64_t))
 #define MAX_BLOCKS 256
-#define ROUNDS_TO_REST 24
+#define ROUNDS_TO_REST 12
 #define REST 3 /* seconds; Linux 6.1 reports free pages after two */
 
 typedef struct Block {
@@ -163,7 +163,7 @@ static void rest(Churn *c)
     sleep(REST);
 }
 
-static int churn(Churn *c, size_t held)
+static int churn(Churn *c, size_t held, unsigned long least)
 {
     Block *hold = &c->blocks[2 * c->n_blocks];
 
@@ -174,7 +174,7 @@ static int churn(Churn *c, size_t held)
         }
         fill(c, hold);
     }
-    while (!stop) {
+    while (!stop || c->rounds < least) {
         size_t i = next_random(c) % (2 * c->n_blocks);
 
         one(c, &c->blocks[i], i < c->n_blocks ? HUGE : SMALL);
@@ -198,15 +198,16 @@ int main(int argc, char **argv)
 {
     static Churn c;
 
-    if (argc == 4) {
+    if (argc == 5) {
         c.n_blocks = strtoul(argv[2], NULL, 0);
         c.seed = strtoull(argv[3], NULL, 0) << 20;
         c.random = c.seed + 88172645463325252ull;
     }
     if (c.n_blocks == 0 || c.n_blocks > MAX_BLOCKS) {
-        fprintf(stderr, "usage: memchurn HELD-MIB BLOCKS SEED (1 to %d blocks)\n", MAX_BLOCKS);
+        fprintf(stderr, "usage: memchurn HELD-MIB BLOCKS SEED LEAST (1 to %d blocks)\n",
+                MAX_BLOCKS);
         return 2;
     }
     signal(SIGTERM, on_term);
-    return churn(&c, strtoul(argv[1], NULL, 0) << 20);
+    return churn(&c, strtoul(argv[1], NULL, 0) << 20, strtoul(argv[4], NULL, 0));
 }
