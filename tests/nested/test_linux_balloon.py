@@ -170,7 +170,8 @@ def test_port_echoes(clone, tmp_path):
     with socket.socket(socket.AF_UNIX) as link:
         link.settimeout(TIMEOUT)
         link.connect(str(tmp_path / 'port.port'))
-        guest.run(f'cat </dev/virtio-ports/{lb.PORT} >/dev/virtio-ports/{lb.PORT} 2>/tmp/echo &')
+        # A port can be opened once, so the descriptor is for both directions.
+        guest.run(f'cat 2>/tmp/echo <>/dev/virtio-ports/{lb.PORT} >&0 &')
         data = os.urandom(100000)
         with ThreadPoolExecutor(1) as pool:
             sending = pool.submit(link.sendall, data)
