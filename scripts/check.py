@@ -4,6 +4,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -71,8 +73,17 @@ def suite_sanitizers(arguments, log):
     return meson_tests(ASAN_BUILD, log, 'unit', 'qtest', env=environment)
 
 
+def fuzz_notes(output):
+    """The seed and the number of executions, as libFuzzer wrote them."""
+    found = [re.search(r'INFO: Seed: (\d+)', output), re.search(r'Done (\d+) runs', output)]
+    return [f'fuzz-virtio: seed {found[0][1]}, {found[1][1]} executions'] if all(found) else []
+
+
 def suite_fuzz(arguments, log):
     """What was found once is run again; then new inputs, from the seeds on, for a while."""
+    probe = ['clang-14', '-fsanitize=fuzzer,address,undefined', '-shared', '-fPIC', '-x', 'c', '/dev/null', '-o', '/dev/null']
+    if not shutil.which('clang-14') or run(probe, log) != 0:
+        return Result(0, 0, 1, ['skipped: clang-14 or its libFuzzer is missing: scripts/setup --tests installs both'])
     if run([ROOT / 'scripts/setup', '--fuzz'], log) != 0:
         return Result(0, 1, 0, ['the build of the fuzzers failed'])
     fuzzer, folder = FUZZ_BUILD / 'tests/fuzz/fuzz-virtio', ROOT / 'tests/fuzz'
@@ -80,13 +91,14 @@ def suite_fuzz(arguments, log):
     seconds = 600 if arguments.long else 30
     corpus = FUZZ_BUILD / 'corpus'
     corpus.mkdir(exist_ok=True)
-    options = ['-close_fd_mask=1', '-timeout=10', f'-artifact_prefix={FUZZ_BUILD}/']
+    options = ['-timeout=10', f'-artifact_prefix={FUZZ_BUILD}/']
     runs = {
         'fuzz-virtio: findings and seeds': [*sorted(folder.glob('findings/*')), *sorted(folder.glob('seeds/*'))],
         f'fuzz-virtio: {seconds} s': [f'-max_total_time={seconds}', '-max_len=2000', corpus, folder / 'seeds'],
     }
     failed = [name for name, words in runs.items() if run([fuzzer, *options, *words], log, env=environment) != 0]
-    return Result(len(runs) - len(failed), len(failed), 0, [f'failed: {name}' for name in failed])
+    notes = fuzz_notes(Path(log.name).read_text(errors='replace').rpartition('$ ')[2])
+    return Result(len(runs) - len(failed), len(failed), 0, [*notes, *(f'failed: {name}' for name in failed)])
 
 
 def tracked(*patterns):

@@ -84,7 +84,7 @@ static void write_header(VirtioPci *proxy, unsigned reg, uint32_t value)
 
     switch (reg) {
     case REG_DRIVER_FEATURES:
-        vdev->legacy = true;
+        virtio_use_legacy(vdev);
         virtio_set_features(vdev, value);
         break;
     case REG_QUEUE_SELECT:
@@ -94,7 +94,9 @@ static void write_header(VirtioPci *proxy, unsigned reg, uint32_t value)
         virtio_pci_doorbell(proxy, value & 0xffff);
         break;
     case REG_STATUS:
-        vdev->legacy |= (value & 0xff) != 0;
+        if (value & 0xff) {
+            virtio_use_legacy(vdev);
+        }
         virtio_pci_set_status(proxy, (uint8_t)value);
         break;
     case REG_CONFIG_VECTOR:

@@ -369,6 +369,23 @@ static void take_features(VirtioDevice *dev)
     }
 }
 
+/* Features and queues of the modern interface have no meaning in the legacy one, and a saved device must not have both. */
+void virtio_use_legacy(VirtioDevice *dev)
+{
+    virtio_lock(dev);
+    if (dev->features_set || any_queue_enabled(dev)) {
+        if (!dev->legacy) {
+            log_printf(LOG_GUEST_ERROR,
+                       "%s: the driver goes on with the legacy interface without a reset",
+                       virtio_name(dev));
+        }
+    } else if (!dev->legacy) {
+        dev->guest_features = 0;
+        dev->legacy = true;
+    }
+    virtio_unlock(dev);
+}
+
 void virtio_set_features(VirtioDevice *dev, uint64_t features)
 {
     uint64_t offered = virtio_offered_features(dev, dev->legacy);

@@ -88,8 +88,7 @@ struct _VirtioDevice {
     uint8_t status;
     uint32_t config_generation; /* a transport shows its low bits */
     /*
-     * The driver uses the legacy interface. Set by the transport when the driver writes features or a status
-     * other than 0 there; cleared by a reset.
+     * The driver uses the legacy interface: virtio_use_legacy(), until a reset.
      */
     bool legacy;
     bool broken; /* a ring or a request was malformed: queues are dead until reset */
@@ -171,6 +170,11 @@ void virtio_config_write(VirtioDevice *dev, unsigned offset, const void *buf, un
 size_t virtio_config_size(VirtioDevice *dev);
 /* What is shown to a driver: bits that exist only in the legacy interface, or only outside of it, are left out. */
 uint64_t virtio_offered_features(const VirtioDevice *dev, bool legacy);
+/*
+ * The driver writes features or a status other than 0 in the legacy interface: it uses that one from now on, unless it
+ * has negotiated or enabled a queue in the other.
+ */
+void virtio_use_legacy(VirtioDevice *dev);
 /* Features the driver accepts; what was not offered is dropped and logged. */
 void virtio_set_features(VirtioDevice *dev, uint64_t features);
 /* Writing the status register: 0 resets; FEATURES_OK stays clear if the combination cannot be served. */

@@ -281,6 +281,24 @@ static void test_legacy(Fixture *f, gconstpointer data)
     g_assert_true(f->dev->broken);
 }
 
+/* Found by fuzzing: a mixture of both interfaces was saved, and refused when it was loaded. */
+static void test_legacy_after_modern(Fixture *f, gconstpointer data)
+{
+    uint64_t features;
+
+    run(f);
+    start_driver(f, 0);
+    features = f->dev->guest_features;
+    virtio_use_legacy(f->dev);
+    g_assert_false(f->dev->legacy);
+    g_assert_cmphex(f->dev->guest_features, ==, features);
+    virtio_set_status(f->dev, 0);
+    virtio_set_features(f->dev, VIRTIO_FEATURE(VIRTIO_F_VERSION_1));
+    virtio_use_legacy(f->dev);
+    g_assert_true(f->dev->legacy);
+    g_assert_cmphex(f->dev->guest_features, ==, 0);
+}
+
 /* --- Doorbells and rest --- */
 
 static void test_driver_ok(Fixture *f, gconstpointer data)
@@ -579,6 +597,7 @@ int main(int argc, char **argv)
     ADD("dma", test_dma);
     ADD("queue-reset", test_queue_reset);
     ADD("vmstate", test_round_trip);
+    ADD("legacy-after-modern", test_legacy_after_modern);
     ADD("vmstate-packed", test_round_trip_packed);
     ADD("vmstate-other-properties", test_other_properties);
     ADD("vmstate-hostile", test_hostile);
