@@ -104,7 +104,7 @@ static uint16_t use_vector(VirtioPci *proxy, uint16_t vector)
 
 static void unuse_vector(VirtioPci *proxy, uint16_t vector)
 {
-    if (vector != VIRTIO_NO_VECTOR) {
+    if (vector != VIRTIO_NO_VECTOR && !proxy->vectors_unchecked) {
         msix_unuse(&proxy->parent_instance, vector);
     }
 }
@@ -127,6 +127,7 @@ static void unuse_all_vectors(VirtioPci *proxy)
     for (unsigned i = 0; i < proxy->vdev->n_queues; i++) {
         virtio_pci_set_queue_vector(proxy, proxy->vdev->queues[i], VIRTIO_NO_VECTOR);
     }
+    proxy->vectors_unchecked = false;
 }
 
 /* ---- registers that both interfaces have ---- */
@@ -314,18 +315,21 @@ static void virtio_pci_finalize(GObject *gobj)
 
 /* ---- saved state ---- */
 
-/* What is bound to the state before. */
+/* What is bound to the state before. If loading fails midway, the vectors are whatever the file says. */
 static bool virtio_pci_pre_load(void *opaque, GError **errp)
 {
-    virtio_pci_unbind_doorbells(opaque);
-    unuse_all_vectors(opaque);
+    VirtioPci *proxy = opaque;
+
+    virtio_pci_unbind_doorbells(proxy);
+    unuse_all_vectors(proxy);
+    proxy->vectors_unchecked = true;
     return true;
 }
 
 /* A vector of the saved state, which nobody has checked yet. */
-static bool load_vector(VirtioPci *proxy, uint16_t vector, GError **errp)
+static bool check_vector(VirtioPci *proxy, uint16_t vector, GError **errp)
 {
-    if (use_vector(proxy, vector) != vector) {
+    if (vector != VIRTIO_NO_VECTOR && vector >= msix_vectors(&proxy->parent_instance)) {
         error_set(errp, "%s: the saved state uses MSI-X vector %u; the device has %u",
                   virtio_name(proxy->vdev), vector, msix_vectors(&proxy->parent_instance));
         return false;
@@ -333,22 +337,23 @@ static bool load_vector(VirtioPci *proxy, uint16_t vector, GError **errp)
     return true;
 }
 
+/* All are checked before the first is taken into use. */
 static bool load_vectors(VirtioPci *proxy, GError **errp)
 {
-    if (!load_vector(proxy, proxy->config_vector, errp)) {
-        proxy->config_vector = VIRTIO_NO_VECTOR;
+    VirtioDevice *vdev = proxy->vdev;
+    bool ok = check_vector(proxy, proxy->config_vector, errp);
+
+    for (unsigned i = 0; i < vdev->n_queues && ok; i++) {
+        ok = check_vector(proxy, virtqueue_vector(vdev->queues[i]), errp);
+    }
+    if (!ok) {
         return false;
     }
-    for (unsigned i = 0; i < proxy->vdev->n_queues; i++) {
-        VirtQueue *vq = proxy->vdev->queues[i];
-
-        if (!load_vector(proxy, virtqueue_vector(vq), errp)) {
-            for (; i < proxy->vdev->n_queues; i++) {
-                virtqueue_set_vector(proxy->vdev->queues[i], VIRTIO_NO_VECTOR);
-            }
-            return false;
-        }
+    use_vector(proxy, proxy->config_vector);
+    for (unsigned i = 0; i < vdev->n_queues; i++) {
+        use_vector(proxy, virtqueue_vector(vdev->queues[i]));
     }
+    proxy->vectors_unchecked = false;
     return true;
 }
 

@@ -65,7 +65,8 @@ struct _VirtioPci {
     uint32_t device_feature_select, driver_feature_select;
     uint64_t driver_features; /* as written */
     uint16_t queue_select, config_vector;
-    uint32_t isr; /* atomic: any thread sets bits */
+    bool vectors_unchecked; /* config_vector and those of queues were loaded and are not in use */
+    uint32_t isr;           /* atomic: any thread sets bits */
     /* Doorbells that signal eventfds now, by queue. */
     bool doorbell_bound[VIRTIO_QUEUE_MAX];
     AccelIoEvent doorbells[VIRTIO_QUEUE_MAX];

@@ -16,6 +16,7 @@
 #include "hw/core/reset.h"
 #include "hw/timer/clock.h"
 #include "hw/virtio/virtio-pci.h"
+#include "hw/virtio/virtqueue-internal.h"
 #include "memory/guest-access.h"
 #include "system/startup.h"
 #include "tests/fuzz/driver.h"
@@ -399,10 +400,19 @@ static void check_same(const GByteArray *a, const GByteArray *b)
     }
 }
 
-/* Nothing that devices do in a stopped VM is seen in its memory. */
+/* Nothing that devices do in a stopped VM is seen in its memory, and no request is under way. */
 static void check_rest(Driver *d)
 {
     static uint8_t before[AREA_SIZE], after[AREA_SIZE];
+    const VirtioDevice *dev = VIRTIO_PCI(driver_device(d))->vdev;
+
+    for (unsigned i = 0; i < dev->n_queues; i++) {
+        const VirtQueue *vq = dev->queues[i];
+
+        if (!dev->broken && (vq->n_out || vq->n_pending)) {
+            finding("queue %u of a stopped VM has requests under way", i);
+        }
+    }
 
     guest_read(state.memory, BUFFERS, before, AREA_SIZE);
     for (unsigned i = 0; i < QUEUES; i++) {
@@ -457,6 +467,12 @@ static void (*const operations[])(Driver *d, Input *in) = {
 
 /* --- Entry points --- */
 
+/* GLib only complains where a function was called as it must not be. */
+static void on_complaint(const char *domain, GLogLevelFlags level, const char *text, void *opaque)
+{
+    finding("%s", text);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     static char *args[] = {
@@ -492,6 +508,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
     AddressRange range;
 
+    g_log_set_handler(NULL, G_LOG_LEVEL_CRITICAL, on_complaint, NULL);
+    g_log_set_handler("GLib", G_LOG_LEVEL_CRITICAL, on_complaint, NULL);
+    g_log_set_handler("GLib-GObject", G_LOG_LEVEL_CRITICAL, on_complaint, NULL);
     state.options = system_options_parse(args, &err);
     if (!state.options || !startup_build(&state, &err)) {
         error_report("the machine cannot be built: %s", err->message);
