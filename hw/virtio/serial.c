@@ -256,10 +256,19 @@ static const VMStateDescription vmstate_port = {
             VMSTATE_UINT64(consumed, SerialPortState), VMSTATE_END_OF_LIST() },
 };
 
+/* A state that was refused may have left another number. */
+static void virtio_serial_pre_save(void *opaque)
+{
+    VirtioSerial *s = opaque;
+
+    s->n_states = s->max_ports;
+}
+
 static const VMStateDescription vmstate_virtio_serial = {
     .name = "virtio-console",
     .version_id = 1,
     .minimum_version_id = 1,
+    .pre_save = virtio_serial_pre_save,
     .post_load = virtio_serial_post_load,
     .fields = (const VMStateField[]){ VMSTATE_BOOL(driver_ready, VirtioSerial),
                                       VMSTATE_UINT32(n_states, VirtioSerial),

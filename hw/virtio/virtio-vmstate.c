@@ -35,7 +35,8 @@ VirtioSaved *virtio_saved_new(void)
 
 static SavedQueue save_queue(const VirtQueue *vq)
 {
-    if (vq->n_out || vq->n_pending) {
+    /* What a broken device had in hand is lost until its driver resets it. */
+    if (!vq->dev->broken && (vq->n_out || vq->n_pending)) {
         warn_report(
             "%s: queue %u is saved with %u requests that are not finished: a restored guest "
             "waits for them",

@@ -31,6 +31,7 @@ void put(uint64_t address, uint64_t value, unsigned size)
 {
     value = GUINT64_TO_LE(value);
     guest_write(state.memory, address, &value, size);
+    guard_lend(address, size); /* the driver may write where it likes */
     guard_written(address, size);
 }
 

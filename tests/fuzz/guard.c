@@ -15,6 +15,7 @@
 #define GUARD_SIZE ((uint64_t)GUARD_PAGES * GUARD_PAGE_SIZE)
 /* Bytes of a descriptor that say where and how much: the longest thing looked for. */
 #define WINDOW 12u
+#define LOW_MEMORY 0x100000u
 
 static uint8_t *guest_ram;
 static uint64_t guest_ram_size;
@@ -70,14 +71,22 @@ void guard_lend(uint64_t address, uint64_t length)
     }
 }
 
-static void look_at(const uint8_t *p)
+/*
+ * Descriptors are aligned but in indirect tables; elsewhere only what could hardly be anything else is one, since parts of
+ * two neighbours would lend nearly everything.
+ */
+static void look_at(uint64_t at)
 {
+    const uint8_t *p = guest_ram + at;
     uint32_t page = get_le32(p) - GUARD_BASE / GUARD_PAGE_SIZE;
+    uint64_t address = get_le64(p);
 
     if (page < GUARD_PAGES) {
         offered[page] = true;
     }
-    guard_lend(get_le64(p), get_le32(p + 8));
+    if (at % 16 == 0 || address >= LOW_MEMORY) {
+        guard_lend(address, get_le32(p + 8));
+    }
 }
 
 void guard_written(uint64_t address, uint64_t length)
@@ -88,7 +97,7 @@ void guard_written(uint64_t address, uint64_t length)
     uint64_t from = address < WINDOW ? 0 : address - (WINDOW - 1);
 
     for (uint64_t at = from; at < address + length && at + WINDOW <= guest_ram_size; at++) {
-        look_at(guest_ram + at);
+        look_at(at);
     }
 }
 
