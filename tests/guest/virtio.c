@@ -17,8 +17,8 @@
 #define MSIX_MASK_ALL 0x4000
 #define NO_VECTOR 0xffff
 #define AVAIL_NO_INTERRUPT 1
-/* Some seconds; and how often the device is asked meanwhile whether it has given up. */
-#define WAIT_CYCLES 20000000000ull
+/* Long enough for any host under load; and how often the device is asked meanwhile whether it has given up. */
+#define WAIT_CYCLES 80000000000ull
 #define SPINS_PER_STATUS 200000u
 
 Virtio *virtio_device(uint64_t i)
