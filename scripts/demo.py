@@ -2,7 +2,8 @@
 # The main job, shown: a guest is saved to a file, and the file is guest RAM of many clones.
 #
 # A guest boots under KVM, fills its memory, is saved over QMP, is restored as one and as sixteen copy-on-write clones; each
-# proves its memory page by page, goes on, writes; one is saved as an increment, and the increment is restored.
+# proves its memory page by page, goes on, writes; one is saved as an increment, and the increment is restored; one gives
+# memory back through its balloon.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
@@ -21,6 +22,7 @@ SEED, SECOND_SEED = 42, 1000
 MIB = 1 << 20
 # The region that clones write.
 WRITE_START, WRITE_LENGTH = 32 * MIB, 32 * MIB
+BALLOON = ['-device', 'virtio-balloon-pci,id=balloon0,free-page-reporting=on']
 
 
 class Report:
@@ -113,11 +115,32 @@ def show_one_clone_and_increment(path, increment, options, pages, report):
         report.say('the increment is restored: written and unwritten pages are right')
 
 
+def show_balloon(path, increment, options, report):
+    """What the guest reports as free leaves the host, is zero afterwards, and is zero in the next snapshot."""
+    with vmlib.restore(path, 'copy-on-write', **options) as machine:
+        machine.console.command('balloon-start')
+        machine.console.command(f'write {SECOND_SEED} {WRITE_START} {WRITE_LENGTH}')
+        before = own_memory(machine)
+        begin = time.monotonic()
+        machine.console.command(f'report {WRITE_START} {WRITE_LENGTH}')
+        report.row(f'{WRITE_LENGTH // MIB} MiB written, then reported free', time.monotonic() - begin,
+                   memory=own_memory(machine))
+        released = machine.restored_blocks()['pc.ram']['chunks-released']
+        report.say(f'free page reporting: {before / MIB:.1f} MiB of its own became {own_memory(machine) / MIB:.1f}, {released} chunks')
+        check_written_clone(machine, 0)
+        info = machine.save_increment(increment)
+        report.row('increment after that', None, info['ram']['written-bytes'])
+        machine.quit()
+    with vmlib.restore(increment, 'copy-on-write', **options) as machine:
+        check_written_clone(machine, 0)
+        report.say('its increment is restored: what was given back is zero, all other pages are right')
+
+
 def show_many_clones(path, options, pages, count, report):
     with contextlib.ExitStack() as stack:
-        args = ['-global', 'migration.ram-restore-mode=copy-on-write']
+        options = {**options, 'args': [*options['args'], '-global', 'migration.ram-restore-mode=copy-on-write']}
         begin = time.monotonic()
-        clones = [stack.enter_context(vmlib.Vm(incoming=f'file:{path}', args=args, start=False, **options)) for _ in range(count)]
+        clones = [stack.enter_context(vmlib.Vm(incoming=f'file:{path}', start=False, **options)) for _ in range(count)]
         for clone in clones:
             clone.spawn()
         times = []
@@ -146,7 +169,7 @@ def main():
     arguments = parser.parse_args()
     if not os.access('/dev/kvm', os.R_OK | os.W_OK):
         sys.exit('demo: /dev/kvm cannot be opened: load the kvm module, and join the group kvm')
-    options = {'memory': arguments.memory}
+    options = {'memory': arguments.memory, 'args': BALLOON}
     report = Report()
     print(f'Cowbird: a guest with {arguments.memory} of RAM')
     with tempfile.TemporaryDirectory(prefix='cowbird-demo-', dir='/var/tmp') as folder:
@@ -154,6 +177,7 @@ def main():
         pages = make_base(base, options, report)
         show_eager_copy(base, options, pages, report)
         show_one_clone_and_increment(base, increment, options, pages, report)
+        show_balloon(base, Path(folder) / 'released.snap', options, report)
         show_many_clones(base, options, pages, arguments.clones, report)
     report.print_table()
 
