@@ -51,8 +51,9 @@ static json_object *success(json_object *ret, bool has_id, json_object *id)
 
 static bool read_execute(json_object *value, Request *request, GError **errp)
 {
-    if (!json_object_is_type(value, json_type_string)) {
-        error_set(errp, "QMP input member 'execute' must be a string");
+    if (!json_is_text(value)) {
+        error_set(errp, "QMP input member 'execute' must be a string%s",
+                  json_object_is_type(value, json_type_string) ? " without NUL" : "");
         return false;
     }
     request->name = json_object_get_string(value);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "util/error.h"
+#include "util/json.h"
 #include "util/suggest.h"
 #include "util/units.h"
 
@@ -221,15 +222,13 @@ static const char *read_text(json_object *json, const VisitPath *path, GError **
         visit_type_error(path, "string", errp);
         return NULL;
     }
-    const char *text = json_object_get_string(json);
-
-    if (strlen(text) != (size_t)json_object_get_string_len(json)) {
+    if (!json_is_text(json)) {
         g_autofree char *where = visit_path_text(path);
 
         error_set(errp, "Parameter '%s' must not contain a NUL character", where);
         return NULL;
     }
-    return text;
+    return json_object_get_string(json);
 }
 
 static bool read_enum(const QapiType *type, json_object *json, const VisitPath *path, int *slot,

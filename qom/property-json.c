@@ -7,6 +7,7 @@
 
 #include "qapi/visit.h"
 #include "util/error.h"
+#include "util/json.h"
 #include "util/suggest.h"
 #include "util/units.h"
 
@@ -362,6 +363,11 @@ bool object_set_property_json(Object *obj, const char *name, json_object *value,
     }
     if (obj->completed && !(prop->flags & QOM_PROP_LATE)) {
         error_set(errp, "'%s': property '%s' cannot be changed any more: the object is in use",
+                  object_type_name(obj), name);
+        return false;
+    }
+    if (json_object_is_type(value, json_type_string) && !json_is_text(value)) {
+        error_set(errp, "'%s': property '%s' takes no text with a NUL character",
                   object_type_name(obj), name);
         return false;
     }

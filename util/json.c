@@ -5,6 +5,8 @@
  */
 #include "util/json.h"
 
+#include <string.h>
+
 #include "util/error.h"
 
 #define MAX_DEPTH 1024
@@ -35,6 +37,12 @@ const char *json_get_str(json_object *obj, const char *key)
         return NULL;
     }
     return json_object_get_string(member);
+}
+
+bool json_is_text(json_object *obj)
+{
+    return json_object_is_type(obj, json_type_string) &&
+           strlen(json_object_get_string(obj)) == (size_t)json_object_get_string_len(obj);
 }
 
 json_object *json_parse_text(const char *text, size_t len, GError **errp)

@@ -26,6 +26,9 @@ void json_add_uint(json_object *obj, const char *key, uint64_t value);
 /* The string member key, or NULL when it is absent or no string; owned by obj. */
 const char *json_get_str(json_object *obj, const char *key);
 
+/* Whether obj is a string that C text can hold: a NUL in it would cut it off unnoticed. */
+bool json_is_text(json_object *obj);
+
 /*
  * Parse exactly one value (at most 1024 levels deep) with nothing but white space after it. Owned
  * by the caller; NULL on error, with the place in the text. The text "null" is an error.

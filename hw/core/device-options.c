@@ -31,8 +31,8 @@ static bool get_text(json_object *opts, const char *key, const char **ret, GErro
     if (!json_object_object_get_ex(opts, key, &value)) {
         return true;
     }
-    if (!json_object_is_type(value, json_type_string)) {
-        error_set(errp, "-device: '%s' must be a string, not %s", key,
+    if (!json_is_text(value)) {
+        error_set(errp, "-device: '%s' must be a string without NUL, not %s", key,
                   json_object_to_json_string(value));
         return false;
     }

@@ -171,7 +171,7 @@ bool balloon_set_interval(Object *obj, json_object *value, GError **errp)
         error_set(errp,
                   "guest-stats-polling-interval=%s: use a number of seconds from 0 (never) to "
                   "%" PRIu32,
-                  json_object_get_string(value), UINT32_MAX);
+                  json_object_to_json_string(value), UINT32_MAX);
         return false;
     }
     virtio_lock(VIRTIO_DEVICE(b));

@@ -30,7 +30,8 @@ def test_greeting(machine):
     b'garbage\n', b'{"execute":}\n', b']\n', b'}\n', b'{"execute":"query-status"]\n', b'"text"\n', b'12\n', b'[]\n', b'{}\n',
     b'{"execute":12}\n', b'{"execute":"query-status","arguments":[]}\n', b'{"execute":"query-status","extra":1}\n',
     b'{"execute":"query-status","arguments":{"a":1}}\n', b'{"execute":"stop","execute":"cont"]\n', b'\xff\xfe{"x"\n', b'\0\n',
-    b'{"execute":"quer\x01y"}\n', b'{"execute":"\\ud800"}\n'])
+    b'{"execute":"quer\x01y"}\n', b'{"execute":"\\ud800"}\n',
+    b'{"execute":"query-status\\u0000"}\n', b'{"execute":"query-status\\u0000x"}\n'])
 def test_garbage_is_answered_once_and_forgotten(machine, data):
     reply = raw(machine, data)
     assert 'error' in reply and reply['error']['desc']
