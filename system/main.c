@@ -48,6 +48,7 @@ int main(int argc, char **argv)
     state.options = system_options_parse(argv, &err);
     if (!state.options || !settings_apply(state.options, &err)) {
         error_report("%s", err->message);
+        system_options_free(state.options);
         return EXIT_FAILURE;
     }
     log_printf(LOG_STARTUP, "main was entered %" G_GINT64_FORMAT " us ago",
