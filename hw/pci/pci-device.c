@@ -304,7 +304,9 @@ static bool pci_device_post_load(void *opaque, int version, GError **errp)
     PciDevice *dev = opaque;
 
     if (!config_is_ours(dev)) {
-        error_set(errp, "the saved configuration space is that of another device than %s %x.%x",
+        error_set(errp,
+                  "the saved configuration space is that of another device, or of one with other "
+                  "properties, than %s %x.%x: start it with the devices and properties it had",
                   object_type_name(OBJECT(dev)), dev->devfn >> 3, dev->devfn & 7);
         return false;
     }

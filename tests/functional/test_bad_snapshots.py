@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 
+import balloon_vm
 import pytest
 import vm as vmlib
 
@@ -93,6 +94,13 @@ def test_other_machine(machines, saved, options, message, mode, incoming):
 def test_other_devices(machines, saved):
     assert 'serial' in refused(machines, saved.path, saved, serial=False).lower()
     refused(machines, saved.path, saved, args=['-device', 'pvpanic'], serial=False)
+
+
+@pytest.mark.parametrize('change', ['vectors=0', 'disable-legacy=on', 'multifunction=on', 'addr=9'])
+def test_device_with_other_properties(machines, saved_balloon, change):
+    args = ['-device', f'{balloon_vm.DEVICE},{change}']
+    text = refused(machines, saved_balloon.path, saved_balloon, args=args)
+    assert 'properties it had' in text or 'does not have' in text, text
 
 
 @pytest.mark.parametrize('content', [b'', b'\0' * 4096, b'QEVM', b'\x7fELF' + b'x' * 5000, b'QEVM\0\0\0\3' + b'\xff' * 4096])
