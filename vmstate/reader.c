@@ -28,7 +28,9 @@ bool byte_reader_get_bytes(ByteReader *in, void *ret, size_t len, GError **errp)
     if (!take(in, len, &p, errp)) {
         return false;
     }
-    memcpy(ret, p, len);
+    if (len > 0) {
+        memcpy(ret, p, len);
+    }
     return true;
 }
 
