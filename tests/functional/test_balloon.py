@@ -3,6 +3,7 @@
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 import contextlib
+import fcntl
 import subprocess
 import time
 from pathlib import Path
@@ -251,17 +252,20 @@ def test_releasing_while_saves_run(machines, saved_balloon, folder, clone, how, 
 
 @contextlib.contextmanager
 def map_limit(value):
+    """The limit is the whole machine's: a lock keeps another test from putting back what this one has set."""
     path = Path('/proc/sys/vm/max_map_count')
     need_root()
-    before = path.read_text()
-    try:
-        path.write_text(str(value))
-    except OSError as error:
-        pytest.skip(f'max_map_count cannot be set here: {error}')
-    try:
-        yield
-    finally:
-        path.write_text(before)
+    with open(path, encoding='ascii') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = path.read_text()
+        try:
+            path.write_text(str(value))
+        except OSError as error:
+            pytest.skip(f'max_map_count cannot be set here: {error}')
+        try:
+            yield
+        finally:
+            path.write_text(before)
 
 
 def test_few_mappings_allowed(machines, folder):

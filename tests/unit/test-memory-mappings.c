@@ -5,9 +5,13 @@
  */
 #include "memory/vma-budget.h"
 #include "tests/unit/discard-fixture.h"
+#include "util/io.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #define RAM_BYTES (128 * MiB)
 
@@ -236,11 +240,16 @@ static void t08_limit_of_mappings(void)
 
 #define LIMIT_FILE "/proc/sys/vm/max_map_count"
 
-/* T08: the same with vm.max_map_count at 2,000, where that may be changed; always put back. */
+/*
+ * T08: the same with vm.max_map_count at 2,000, where that may be changed; always put back. It is the whole
+ * machine's: whoever changes it holds a lock on it, or one test would put back what another one has set.
+ */
 static void t08_limit_of_2000(void)
 {
     g_autofree char *before = NULL;
+    g_auto(FdHandle) lock = open(LIMIT_FILE, O_RDONLY | O_CLOEXEC);
 
+    g_assert_cmpint(flock(lock, LOCK_EX), ==, 0);
     g_assert_true(g_file_get_contents(LIMIT_FILE, &before, NULL, NULL));
     if (!write_text(LIMIT_FILE, "2000")) {
         g_test_skip("vm.max_map_count cannot be changed here");
