@@ -85,7 +85,7 @@ static void test_end(Fixture *f, gconstpointer data)
     g_autoptr(GSource) source = NULL;
     RngBackend *rng;
     bool ready = false;
-    char buf[16];
+    uint8_t buf[16];
     int fd;
 
     g_assert_true(g_file_set_contents(f->file, "xy", 2, NULL));
