@@ -117,10 +117,10 @@ static bool map_files_again(RamBlock *block, uint64_t offset, uint64_t length)
 
 /*
  * A failed MAP_FIXED leaves the old mapping (6.12 and later, or too many mappings) or a hole (before, with
- * vm.overcommit_memory=2).
+ * vm.overcommit_memory=2). The snapshot may fill the hole only where the guest does not mind what it finds.
  */
-static bool repair(RamBlock *block, uint64_t offset, uint64_t length, int err, bool *ret_done,
-                   GError **errp)
+static bool repair(RamBlock *block, uint64_t offset, uint64_t length, bool old_bytes, int err,
+                   bool *ret_done, GError **errp)
 {
     bool merges;
 
@@ -132,7 +132,7 @@ static bool repair(RamBlock *block, uint64_t offset, uint64_t length, int err, b
         *ret_done = true;
         return true;
     }
-    if (map_files_again(block, offset, length)) {
+    if (old_bytes && map_files_again(block, offset, length)) {
         return true;
     }
     error_set_errno(errp, err,
@@ -152,8 +152,8 @@ static void mark_released(RamBlock *block, uint64_t first_chunk, uint64_t n_chun
     }
 }
 
-bool discard_remap_chunks(RamBlock *block, uint64_t first_chunk, uint64_t n_chunks, bool *ret_done,
-                          GError **errp)
+static bool remap_chunks(RamBlock *block, uint64_t first_chunk, uint64_t n_chunks, bool old_bytes,
+                         bool *ret_done, GError **errp)
 {
     uint64_t offset = first_chunk << RAM_CHUNK_SHIFT;
     uint64_t end = MIN(block->size, (first_chunk + n_chunks) << RAM_CHUNK_SHIFT);
@@ -167,7 +167,7 @@ bool discard_remap_chunks(RamBlock *block, uint64_t first_chunk, uint64_t n_chun
     g_rw_lock_writer_lock(&block->layout);
     done = zero_area_map(block, offset, end - offset, &merges);
     if (!done) {
-        ok = repair(block, offset, end - offset, errno, &done, errp);
+        ok = repair(block, offset, end - offset, old_bytes, errno, &done, errp);
     }
     if (done) {
         mark_released(block, first_chunk, n_chunks);
@@ -175,6 +175,12 @@ bool discard_remap_chunks(RamBlock *block, uint64_t first_chunk, uint64_t n_chun
     g_rw_lock_writer_unlock(&block->layout);
     *ret_done = done;
     return ok;
+}
+
+bool discard_remap_chunks(RamBlock *block, uint64_t first_chunk, uint64_t n_chunks, bool *ret_done,
+                          GError **errp)
+{
+    return remap_chunks(block, first_chunk, n_chunks, true, ret_done, errp);
 }
 
 /* --- Releasing --- */
@@ -241,7 +247,8 @@ static void unclaim_chunks(RamBlock *block, uint64_t first, uint64_t end)
 }
 
 /* Some chunks at @first; *ret_next: the first one that is left to do. */
-static bool discard_chunk_run(RamBlock *block, uint64_t first, uint64_t end, uint64_t *ret_next,
+static bool discard_chunk_run(RamBlock *block, uint64_t first, uint64_t end,
+                              const DiscardRequest *request, uint64_t *ret_next,
                               DiscardResult *result, GError **errp)
 {
     uint64_t from = first << RAM_CHUNK_SHIFT;
@@ -254,7 +261,7 @@ static bool discard_chunk_run(RamBlock *block, uint64_t first, uint64_t end, uin
         *ret_next = first + 1;
         return true;
     }
-    ok = discard_remap_chunks(block, first, next - first, &done, errp);
+    ok = remap_chunks(block, first, next - first, !request->page_poison, &done, errp);
     unclaim_chunks(block, first, next);
     if (done) {
         result->released += length;
@@ -272,7 +279,7 @@ static bool discard_chunks(RamBlock *block, uint64_t first, uint64_t end,
         uint64_t from = first << RAM_CHUNK_SHIFT;
 
         if (request->policy == DISCARD_POLICY_REMAP && !chunk_map_test(block->released, first)) {
-            if (!discard_chunk_run(block, first, end, &first, result, errp)) {
+            if (!discard_chunk_run(block, first, end, request, &first, result, errp)) {
                 return false;
             }
             continue;

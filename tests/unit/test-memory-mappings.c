@@ -175,6 +175,27 @@ static void t08_hole_that_stays_stops_the_vm(void)
     fixture_clear(&f);
 }
 
+/* T02: a guest that was promised zeros does not get the snapshot's bytes where nothing else could be mapped. */
+static void t02_hole_is_not_repaired_with_old_bytes(void)
+{
+    Fixture f = { 0 };
+    DiscardRequest reported = { .why = DISCARD_REPORTED, .page_poison = true };
+    g_autoptr(GError) err = NULL;
+    DiscardResult result;
+
+    fixture_init(&f, NULL, RAM_BYTES);
+    use_zero_area(&f);
+    fault.leave_hole = true;
+    /* The move and the plain mapping, twice; the mapping of the file would succeed. */
+    fault.fail = 4;
+    g_assert_false(discard_range(f.block, CHUNK, CHUNK, &reported, &result, &err));
+    g_assert_cmpuint(fault.fail, ==, 0);
+    fault.leave_hole = false;
+    fixture_run_until(told_lost, &f, 5);
+    g_assert_true(ram_list_is_lost(f.list));
+    fixture_clear(&f);
+}
+
 /* T08: without the area (its mapping failed) chunks are still released, one by one. */
 static void t08_without_area(void)
 {
@@ -336,6 +357,8 @@ int main(int argc, char **argv)
     g_test_add_func("/memory/mappings/t08_hole_is_repaired", t08_hole_is_repaired);
     g_test_add_func("/memory/mappings/t08_hole_that_stays_stops_the_vm",
                     t08_hole_that_stays_stops_the_vm);
+    g_test_add_func("/memory/mappings/t02_hole_is_not_repaired_with_old_bytes",
+                    t02_hole_is_not_repaired_with_old_bytes);
     g_test_add_func("/memory/mappings/t08_without_area", t08_without_area);
     g_test_add_func("/memory/mappings/t08_limit_of_mappings", t08_limit_of_mappings);
     g_test_add_func("/memory/mappings/t08_limit_of_2000", t08_limit_of_2000);
