@@ -37,8 +37,9 @@ typedef struct DiscardResult {
  * Give [offset, offset + length) of a block back to the host. Clamped to the block; only whole host
  * pages inside the range are released, and no chunk in which I/O is under way is remapped (nor should
  * the caller have the range mapped by guest_map_iov). Leaving memory alone is success. Takes time by
- * the length of the range, about 10 us a chunk. False = guest memory could not be repaired after a
- * failed mapping: MemoryControl.lost was asked to stop the VM. To be called on the main thread.
+ * the length of the range, some 15 to 50 us a chunk. False = guest memory could not be repaired after a
+ * failed mapping: MemoryControl.lost was asked to stop the VM. One call at a time, and none while the main loop
+ * works (a detach moves chunks there): the big lock is held.
  */
 bool discard_range(RamBlock *block, uint64_t offset, uint64_t length, const DiscardRequest *request,
                    DiscardResult *ret_result, GError **errp);
