@@ -181,9 +181,12 @@ def test_t07_released_after_an_increment(machines, saved_balloon, folder, clone,
     assert machines.restore(folder / 'third', **saved_balloon.options).console.hash() == expected
 
 
-@pytest.mark.parametrize('after', [0, 1, 2])
-@pytest.mark.parametrize('once', [True, False])
-@pytest.mark.parametrize('kind', ['map', 'hole'])
+# A hole that stays when the file is all that can be mapped is another test's.
+FAILURES = [(kind, once, after) for kind in ('map', 'hole') for once in (True, False) for after in range(3)
+            if kind == 'map' or once or after == 2]
+
+
+@pytest.mark.parametrize('kind, once, after', FAILURES)
 def test_t08_mapping_fails(machines, saved_balloon, folder, kind, once, after):
     """Mapping anonymous memory is refused, the old mapping still there or, as before Linux 6.12, gone."""
     calls = FailCalls(folder)
@@ -205,11 +208,13 @@ def test_t08_mapping_fails(machines, saved_balloon, folder, kind, once, after):
     assert machines.restore(folder / 'increment', **saved_balloon.options).console.hash() == expected
 
 
-def test_t08_mapping_cannot_be_repaired(machines, saved_balloon, folder):
-    """Every attempt leaves a hole: the VM stops and says so; the process lives."""
+@pytest.mark.parametrize('kind', ['lost', 'hole'])
+def test_t08_mapping_cannot_be_repaired(machines, saved_balloon, folder, kind):
+    """Every attempt leaves a hole, or only the file could be mapped and the guest was promised zeros (PAGE_POISON): the VM
+    stops and says so; the process lives."""
     calls = FailCalls(folder)
     clone = machines.restore(saved_balloon.path, 'copy-on-write', env=calls.env, **saved_balloon.options)
-    calls.arm('lost', 0, error=errno.ENOMEM)
+    calls.arm(kind, 0, error=errno.ENOMEM)
     clone.console.send(f'report {START} {LENGTH}')
     assert clone.qmp.event('RAM_LOST')['data']['block'] == 'pc.ram'
     assert clone.qmp.command('query-status')['status'] == 'io-error'
