@@ -281,7 +281,7 @@ static void virtio_rng_class_init(VirtioRngClass *klass)
 
     G_OBJECT_CLASS(klass)->finalize = virtio_rng_finalize;
     qom_class_install(klass, virtio_rng_properties);
-    DEVICE_CLASS(klass)->desc = "source of random bytes, behind its transport";
+    DEVICE_CLASS(klass)->desc = "source of random bytes";
     vc->device_id = VIRTIO_ID_RNG;
     vc->realize = virtio_rng_realize;
     vc->unrealize = virtio_rng_unrealize;

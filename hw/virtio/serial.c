@@ -296,7 +296,7 @@ static void virtio_serial_class_init(VirtioSerialClass *klass)
     VirtioDeviceClass *vc = VIRTIO_DEVICE_CLASS(klass);
 
     qom_class_install(klass, virtio_serial_properties);
-    DEVICE_CLASS(klass)->desc = "console with many ports, behind its transport";
+    DEVICE_CLASS(klass)->desc = "serial ports and consoles";
     vc->device_id = VIRTIO_ID_CONSOLE;
     vc->config_size = CONFIG_SIZE;
     vc->get_config_size = virtio_serial_get_config_size;

@@ -76,12 +76,14 @@ static void type_class_init(gpointer klass, gpointer data)
     const VirtioPciType *type = data;
     VirtioPciClass *vpc = VIRTIO_PCI_CLASS(klass);
     DeviceClass *dc = DEVICE_CLASS(klass);
+    gpointer backend = g_type_class_ref(type->family->backend());
 
     vpc->family = type->family;
     vpc->kind = type->kind;
     qom_class_install(klass, make_properties(type));
     dc->user_creatable = true;
-    dc->desc = type->name;
+    dc->desc = DEVICE_CLASS(backend)->desc;
+    g_type_class_unref(backend);
 }
 
 /* The backend is there from the start, so that its properties can be set. */
