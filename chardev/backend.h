@@ -58,6 +58,8 @@ struct _ChardevClass {
     ssize_t (*recv)(Chardev *chr, void *data, size_t len);
     /* The other side has left, or takes nothing any more. NULL: just closed. */
     void (*peer_left)(Chardev *chr);
+    /* The other side has left for good, but bytes of it are still to be read. NULL: nothing to do. */
+    void (*peer_leaving)(Chardev *chr);
     /* lock is held, any thread: bytes are to be sent while closed; true: it is open after all. */
     bool (*try_open)(Chardev *chr);
     int (*take_fd)(Chardev *chr);

@@ -280,8 +280,9 @@ static size_t input_room(Chardev *chr)
 }
 
 /* The other side has left while the front end takes nothing: the end, unless something is still to be read. */
-static void input_ending(Chardev *chr)
+static void input_ending(Chardev *chr, GIOCondition condition)
 {
+    ChardevClass *klass = CHARDEV_GET_CLASS(chr);
     int waiting = 0;
 
     if (ioctl(chr->in_fd, FIONREAD, &waiting) < 0 || waiting == 0) {
@@ -291,6 +292,9 @@ static void input_ending(Chardev *chr)
     g_mutex_lock(&chr->lock);
     drop_source(&chr->in_source);
     g_mutex_unlock(&chr->lock);
+    if ((condition & G_IO_HUP) && klass->peer_leaving) {
+        klass->peer_leaving(chr);
+    }
 }
 
 static gboolean on_input(int fd, GIOCondition condition, void *data)
@@ -309,7 +313,7 @@ static gboolean on_input(int fd, GIOCondition condition, void *data)
     room = input_room(chr);
     if (room == 0) {
         if (condition & (G_IO_HUP | G_IO_ERR | POLLRDHUP)) {
-            input_ending(chr);
+            input_ending(chr, condition);
         }
         return G_SOURCE_CONTINUE;
     }

@@ -43,6 +43,7 @@ typedef struct ChardevSocketClass {
 QOM_DEFINE_TYPE(ChardevSocket, chardev_socket, "chardev-socket", TYPE_CHARDEV)
 
 static void watch_listener(ChardevSocket *sock);
+static void close_connection(ChardevSocket *sock);
 
 static void use_connection(ChardevSocket *sock, int fd)
 {
@@ -71,6 +72,12 @@ static gboolean on_accept(int listen_fd, GIOCondition condition, void *data)
 
     if (fd >= 0) {
         sock->accept_source = 0;
+        if (sock->fd >= 0) {
+            warn_report("Chardev '%s': what a client wrote before it left was never read and is "
+                        "dropped for the next one",
+                        chardev_id((Chardev *)sock));
+            close_connection(sock);
+        }
         use_connection(sock, fd);
         return G_SOURCE_REMOVE;
     }
@@ -284,6 +291,12 @@ static void socket_peer_left(Chardev *chr)
     reconnect_later(sock);
 }
 
+/* Its bytes are kept until they are read or somebody else wants the place. */
+static void socket_peer_leaving(Chardev *chr)
+{
+    watch_listener((ChardevSocket *)chr);
+}
+
 static void socket_stop(Chardev *chr)
 {
     ChardevSocket *sock = (ChardevSocket *)chr;
@@ -347,6 +360,7 @@ static void chardev_socket_class_init(ChardevSocketClass *klass)
     chardev->send = socket_send;
     chardev->recv = socket_recv;
     chardev->peer_left = socket_peer_left;
+    chardev->peer_leaving = socket_peer_leaving;
     chardev->disconnect = socket_peer_left;
     chardev->take_fd = socket_take_fd;
 }

@@ -115,6 +115,34 @@ static void test_socket_no_room(Fixture *f, gconstpointer data)
     g_assert_cmpstr(f->front.got->str, ==, "kept");
 }
 
+/* What a client has left to be read does not keep the next one out. */
+static void test_socket_unread(Fixture *f, gconstpointer data)
+{
+    Chardev *chr = make(f, "socket,id=s,path=%s/sock,server=on,wait=off");
+    int fd;
+
+    attach(f, chr);
+    f->front.room = 0;
+    for (int i = 1; i <= 3; i++) {
+        fd = connect_to(f, "sock");
+        WAIT_FOR(f->front.opened == i);
+        g_assert_cmpint(f->front.closed, ==, i - 1);
+        g_assert_true(write_full(fd, i == 3 ? "new" : "old", 3, NULL));
+        settle();
+        if (i < 3) {
+            close(fd);
+            settle();
+            g_assert_cmpint(f->front.closed, ==, i - 1);
+        }
+    }
+    f->front.room = 3;
+    chardev_accept_input(chr);
+    WAIT_FOR(f->front.got->len == 3);
+    g_assert_cmpstr(f->front.got->str, ==, "new");
+    close(fd);
+    WAIT_FOR(f->front.closed == 3);
+}
+
 /* Whether somebody listens is for the front end to say. */
 static void test_frontend_open(Fixture *f, gconstpointer data)
 {
@@ -397,6 +425,7 @@ int main(int argc, char **argv)
     ADD("socket/server", test_socket_server);
     ADD("socket/no-frontend", test_socket_no_frontend);
     ADD("socket/no-room", test_socket_no_room);
+    ADD("socket/unread", test_socket_unread);
     ADD("frontend-open", test_frontend_open);
     ADD("socket/listening-fd", test_socket_listening_fd);
     ADD("socket/wait", test_socket_wait);
