@@ -101,6 +101,27 @@ void guard_written(uint64_t address, uint64_t length)
     }
 }
 
+/* Indirect tables may lie anywhere, and their descriptors then have any address: VIRTQ_DESC_F_INDIRECT is 4. */
+static void look_at_table(uint64_t table, uint64_t length)
+{
+    for (uint64_t at = table; length >= 16 && at < guest_ram_size && guest_ram_size - at >= 16;
+         at += 16, length -= 16) {
+        guard_lend(get_le64(guest_ram + at), get_le32(guest_ram + at + 8));
+    }
+}
+
+static void look_at_tables(void)
+{
+    for (uint64_t at = 0; at + 16 <= guest_ram_size; at += 16) {
+        const uint8_t *p = guest_ram + at;
+
+        /* Flags stand here in a split ring, there in a packed one. */
+        if ((p[12] & 4) || (p[14] & 4)) {
+            look_at_table(get_le64(p), MIN(get_le32(p + 8), 16 * 1024));
+        }
+    }
+}
+
 static bool page_is_right(unsigned i)
 {
     return lent[i] || memcmp(page_at(i), pattern, GUARD_PAGE_SIZE) == 0 ||
@@ -115,6 +136,7 @@ void guard_check(void)
         if (!page_is_right(i) && !all_looked_at) {
             /* What devices wrote may be descriptors, too: rare, and slow to look for. */
             guard_written(0, guest_ram_size);
+            look_at_tables();
             all_looked_at = true;
         }
         if (!page_is_right(i)) {
