@@ -105,7 +105,8 @@ static void reset_port(VirtioSerial *s, uint32_t nr)
 {
     SerialPortState *st = &s->state[nr];
 
-    if (st->guest_open) {
+    /* A state that was refused may have opened a port that does not exist. */
+    if (st->guest_open && s->ports[nr]) {
         serial_set_guest_open(s, nr, false);
     }
     *st = (SerialPortState){ .plugged = s->ports[nr] != NULL };

@@ -5,7 +5,7 @@
  */
 #include "virtio-fixture.h"
 
-#include "hw/virtio/serial.h"
+#include "hw/virtio/serial-internal.h"
 #include "util/json.h"
 #include "util/le.h"
 
@@ -222,6 +222,23 @@ static void test_other_ports(Fixture *f, gconstpointer data)
     expect(f, 2, PORT_ADD);
 }
 
+/* A state that ends too early has opened a port that is not there; the device can be reset. */
+static void test_open_port_missing(Fixture *f, gconstpointer data)
+{
+    const VMStateDescription *state = VIRTIO_DEVICE_GET_CLASS(f->dev)->state;
+    g_autoptr(GByteArray) bytes = g_byte_array_new();
+    g_autoptr(GError) err = NULL;
+    ByteReader reader;
+
+    VIRTIO_SERIAL(f->dev)->state[2].guest_open = true;
+    vmstate_save(bytes, state, f->dev);
+    VIRTIO_SERIAL(f->dev)->state[2].guest_open = false;
+    reader = byte_reader_init(bytes->data, bytes->len - 1);
+    g_assert_false(vmstate_load(&reader, state, f->dev, state->version_id, &err));
+    g_assert_nonnull(err);
+    start_driver(f);
+}
+
 /* Whatever the bytes are, the device stays usable after a reset. */
 static void test_random_state(Fixture *f, gconstpointer data)
 {
@@ -258,6 +275,7 @@ int main(int argc, char **argv)
     ADD("plug", test_plug);
     ADD("plug-unheard", test_plug_unheard);
     ADD("other-ports", test_other_ports);
+    ADD("open-port-missing", test_open_port_missing);
     ADD("random-state", test_random_state);
     return g_test_run();
 }
