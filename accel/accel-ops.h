@@ -10,6 +10,7 @@
 #define COWBIRD_ACCEL_ACCEL_OPS_H
 
 #include "accel/accel.h"
+#include "accel/stats.h"
 
 typedef struct AccelOps {
     const char *name;
@@ -52,6 +53,10 @@ typedef struct AccelOps {
     bool (*fetch_state)(Accel *accel, GError **errp);
     char *(*format_registers)(Accel *accel, unsigned i); /* with vCPUs held */
     const CpuDigest *(*cpuid_digest)(const Accel *accel);
+    bool (*describe_stats)(Accel *accel, StatsTarget target, AccelStatFn fn, void *opaque,
+                           GError **errp);
+    bool (*read_stats)(Accel *accel, StatsTarget target, unsigned i, AccelStatFn fn, void *opaque,
+                       GError **errp);
 } AccelOps;
 
 struct Accel {

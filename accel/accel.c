@@ -312,3 +312,18 @@ const CpuDigest *accel_cpuid_digest(const Accel *accel)
 
     return accel->ops->cpuid_digest ? accel->ops->cpuid_digest(accel) : &none;
 }
+
+/* --- Statistics --- */
+
+bool accel_describe_stats(Accel *accel, StatsTarget target, AccelStatFn fn, void *opaque,
+                          GError **errp)
+{
+    return !accel->ops->describe_stats ||
+           accel->ops->describe_stats(accel, target, fn, opaque, errp);
+}
+
+bool accel_read_stats(Accel *accel, StatsTarget target, unsigned i, AccelStatFn fn, void *opaque,
+                      GError **errp)
+{
+    return !accel->ops->read_stats || accel->ops->read_stats(accel, target, i, fn, opaque, errp);
+}

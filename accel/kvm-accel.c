@@ -60,6 +60,7 @@ static void kvm_accel_close(Accel *accel)
     if (kvm->vm_fd >= 0) {
         address_map_remove_listener(accel->env.memory, kvm);
     }
+    kvm_stats_free(kvm->stats);
     kvm_chips_free(kvm);
     kvm_template_free(&kvm->vcpu_template);
     kvm_close(kvm);
@@ -253,4 +254,6 @@ const AccelOps kvm_accel_ops = {
     .fetch_state = fetch_state,
     .format_registers = format_registers,
     .cpuid_digest = digest,
+    .describe_stats = kvm_describe_stats,
+    .read_stats = kvm_read_stats,
 };

@@ -11,6 +11,7 @@
 
 #include "accel/accel-ops.h"
 #include "accel/kvm-state.h"
+#include "accel/kvm-stats.h"
 
 typedef struct KvmAccel KvmAccel;
 
@@ -86,6 +87,7 @@ struct KvmAccel {
     GArray *routes; /* of struct kvm_irq_routing_entry for MSIs; type 0 = free */
     bool routes_dirty;
     KvmChips *chips; /* NULL without irqchip */
+    KvmStats *stats; /* NULL until somebody asks, and where KVM has none */
 };
 
 #define KVM_ACCEL(accel) ((KvmAccel *)(accel))

@@ -16,6 +16,7 @@
 #include "memory/backend.h"
 #include "qapi/qapi-commands.h"
 #include "system/cpu-object.h"
+#include "system/dirty-rate.h"
 #include "system/guest-ram.h"
 #include "system/kvm-probe.h"
 #include "system/lifecycle.h"
@@ -270,6 +271,7 @@ void startup_undo(SystemState *state)
     if (state->monitors) {
         monitor_set_flush(state->monitors, 1000);
     }
+    dirty_rate_free(state->dirty_rate);
     migration_free(state->migration);
     qtest_close(state);
     if (state->monitors) {

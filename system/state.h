@@ -8,7 +8,7 @@
  *   machine-setup.c  -machine, -smp, -rtc, ...      memory-control.c  what memory/ may do to the guest
  *   daemon.c         -daemonize, -pidfile           monitors.c      -qmp, -mon and words for people
  *   qtest.c          -qtest                         qtest-commands.c  its protocol
- *   qmp-*.c          QMP commands that are nobody else's
+ *   dirty-rate.c     how fast the guest writes      qmp-*.c         QMP commands that are nobody else's
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -26,6 +26,7 @@
 
 typedef struct SystemState SystemState;
 typedef struct Daemon Daemon;
+typedef struct DirtyRate DirtyRate;
 typedef struct QtestServer QtestServer;
 
 struct SystemState {
@@ -51,6 +52,7 @@ struct SystemState {
     MemoryControl memory_control;
     MigrationState *migration;
     QtestServer *qtest; /* NULL without -qtest */
+    DirtyRate *dirty_rate; /* NULL until calc-dirty-rate */
 
     RebootAction reboot_action;
     ShutdownAction shutdown_action;
