@@ -51,6 +51,7 @@ typedef struct AccelOps {
     void (*remove_ioevent)(Accel *accel, const AccelIoEvent *e);
 
     bool (*fetch_state)(Accel *accel, GError **errp);
+    bool (*cpu_dump_state)(Accel *accel, unsigned i, CpuDumpState *ret, GError **errp);
     char *(*format_registers)(Accel *accel, unsigned i); /* with vCPUs held */
     const CpuDigest *(*cpuid_digest)(const Accel *accel);
     bool (*describe_stats)(Accel *accel, StatsTarget target, AccelStatFn fn, void *opaque,

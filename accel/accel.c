@@ -296,6 +296,15 @@ bool accel_fetch_state(Accel *accel, GError **errp)
     return !accel->ops->fetch_state || accel->ops->fetch_state(accel, errp);
 }
 
+bool accel_cpu_dump_state(Accel *accel, unsigned i, CpuDumpState *ret_state, GError **errp)
+{
+    if (!accel->ops->cpu_dump_state) {
+        error_set(errp, "the accelerator '%s' has no registers to dump; use kvm", accel_name(accel));
+        return false;
+    }
+    return accel->ops->cpu_dump_state(accel, i, ret_state, errp);
+}
+
 char *accel_format_registers(Accel *accel, unsigned i)
 {
     char *text;

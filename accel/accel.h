@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #include "accel/cpu-digest.h"
+#include "accel/cpu-dump.h"
 #include "accel/cpu-topology.h"
 #include "accel/runstate.h"
 #include "memory/address-map.h"
@@ -150,6 +151,11 @@ bool accel_fetch_state(Accel *accel, GError **errp);
  * for a moment.
  */
 char *accel_format_registers(Accel *accel, unsigned i);
+/*
+ * Registers of vCPU @i of a VM that does not run, for a memory dump (lock held). An accelerator without
+ * vCPUs has none to tell: an error.
+ */
+bool accel_cpu_dump_state(Accel *accel, unsigned i, CpuDumpState *ret_state, GError **errp);
 /* Of the guest's CPUID, for the snapshot's header: restoring elsewhere must give the same. */
 const CpuDigest *accel_cpuid_digest(const Accel *accel);
 

@@ -252,6 +252,7 @@ const AccelOps kvm_accel_ops = {
     .add_ioevent = kvm_add_ioevent,
     .remove_ioevent = kvm_remove_ioevent,
     .fetch_state = fetch_state,
+    .cpu_dump_state = kvm_cpu_dump_state,
     .format_registers = format_registers,
     .cpuid_digest = digest,
     .describe_stats = kvm_describe_stats,

@@ -143,6 +143,9 @@ void kvm_handle_exit(KvmVcpu *vcpu);
 /* KVM_RUN failed with @err (lock held). */
 void kvm_handle_run_error(KvmVcpu *vcpu, int err);
 
+/* --- kvm-dump.c: see accel.h --- */
+bool kvm_cpu_dump_state(Accel *accel, unsigned i, CpuDumpState *ret, GError **errp);
+
 /* --- kvm-boot.c --- */
 /* Changes a reset state into what the boot protocol asks for. */
 void kvm_boot_apply(const VcpuBoot *boot, VcpuState *state);
