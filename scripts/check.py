@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-# Run the test suites and count: unit tests, tests of devices, both under sanitizers, a fuzzer, style, functional tests, Linux guests.
+# Run the test suites and count: unit tests, tests of devices, both under sanitizers, a fuzzer, style, functional tests, Linux
+# guests, libvirt.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
@@ -123,11 +124,11 @@ def suite_style(arguments, log):
     return Result(len(checks) - len(failed), len(failed), 0, [f'failed: {name}' for name in failed])
 
 
-def pytest_suite(path, arguments, log):
-    report = BUILD / f'junit-{path.name}.xml'
+def pytest_suite(path, arguments, log, name=None, **variables):
+    report = BUILD / f'junit-{name or path.name}.xml'
     report.unlink(missing_ok=True)
-    extra = ['--long'] if arguments.long and path.name == 'functional' else []
-    environment = {**os.environ, 'COWBIRD_BUILD': str(BUILD)}
+    extra = ['--long'] if arguments.long and path.name in ('functional', 'libvirt') else []
+    environment = {**os.environ, 'COWBIRD_BUILD': str(BUILD), **variables}
     status = run([*PYTEST, f'--junitxml={report}', path, *extra], log, cwd=ROOT, env=environment)
     return read_junit(report, status)
 
@@ -140,6 +141,20 @@ def suite_linux(arguments, log):
     return pytest_suite(ROOT / 'tests/nested', arguments, log)
 
 
+def suite_libvirt(arguments, log):
+    return pytest_suite(ROOT / 'tests/libvirt', arguments, log, COWBIRD_LIBVIRT='9')
+
+
+def suite_libvirt_11(arguments, log):
+    """The same with Debian 13's libvirt, in a chroot that is made on first use."""
+    trixie = ROOT / 'tests/libvirt/trixie.py'
+    if os.geteuid() != 0 or not shutil.which('debootstrap', path='/usr/sbin:/usr/bin'):
+        return Result(0, 0, 1, ['skipped: a chroot with Debian 13 needs root and debootstrap'])
+    if run([trixie, 'path'], log) != 0 and run([trixie, 'create'], log) != 0:
+        return Result(0, 1, 0, ['the chroot with Debian 13 was not made'])
+    return pytest_suite(ROOT / 'tests/libvirt', arguments, log, 'libvirt-11', COWBIRD_LIBVIRT='11')
+
+
 SUITES = {
     'unit': suite_unit,
     'qtest': suite_qtest,
@@ -148,12 +163,15 @@ SUITES = {
     'style': suite_style,
     'functional': suite_functional,
     'linux': suite_linux,
+    'libvirt': suite_libvirt,
+    'libvirt-11': suite_libvirt_11,
 }
+ONLY_LONG = ['libvirt-11']
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog='check', description='Run every test; exit status 1 if one fails.')
-    parser.add_argument('--long', action='store_true', help='the long form of tests that have one')
+    parser.add_argument('--long', action='store_true', help=f'the long form of tests that have one, and {", ".join(ONLY_LONG)}')
     parser.add_argument('--only', action='append', metavar='SUITE[,SUITE]', help=f'of {", ".join(SUITES)}')
     parser.add_argument('--list', action='store_true', help='list the suites and end')
     arguments = parser.parse_args()
@@ -161,7 +179,7 @@ def parse_arguments():
     for name in wanted:
         if name not in SUITES:
             parser.error(f"there is no suite '{name}'; valid: {', '.join(SUITES)}")
-    arguments.suites = wanted or list(SUITES)
+    arguments.suites = wanted or [name for name in SUITES if arguments.long or name not in ONLY_LONG]
     return arguments
 
 

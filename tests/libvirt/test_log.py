@@ -1,0 +1,42 @@
+# The daemon's log of the whole run has no warning and no error that Cowbird caused. Runs last (conftest.py).
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+import re
+
+# What libvirt says on its own account, and why.
+HARMLESS = {
+    r"Unable to find 'dnsmasq' binary": 'no virtual networks are used',
+    r'Unable to get system bus connection': 'no D-Bus here',
+    r'DBus not available, disabling firewalld': 'no D-Bus here',
+    r'Failed to get udev device for syspath': 'no udev here',
+    r'Child process \(\S*/dmidecode .*\) unexpected exit status': 'no firmware tables on this host',
+    r'Configured security driver "none" disables': 'daemon.py asks for it',
+    r'virNetSocketReadWire:\d+ : (End of file|Cannot recv data)': 'a virsh that a test ended, or one of a daemon that ended',
+}
+
+
+def unexplained(lv, mark=0):
+    """Each complaint once that neither libvirt's surroundings nor a test accounts for."""
+    found = []
+    for level, text in lv.complaints(mark):
+        known = any(re.search(pattern, text) for pattern in HARMLESS) or any(part in text for part in lv.expected)
+        if not known and (level, text) not in found:
+            found.append((level, text))
+    return found
+
+
+def test_log_has_no_complaint_of_ours(lv):
+    assert lv.log_mark() > 0
+    assert not unexplained(lv)
+
+
+def test_a_complaint_would_be_found(lv):
+    """An emulator that is no emulator leaves an error in the log, and the list of what is harmless does not hide it."""
+    mark, expected = lv.log_mark(), list(lv.expected)
+    lv.virsh('domcapabilities', '--emulatorbin', '/bin/false', check=False)
+    provoked = [line for line in lv.expected if line not in expected]
+    lv.expected = expected
+    try:
+        assert unexplained(lv, mark)
+    finally:
+        lv.expected = expected + provoked
