@@ -82,7 +82,7 @@ static void detach_broken(void *opaque, const GError *error)
 {
     BaseGuard *guard = opaque;
 
-    if (error && !lost_page_seen(guard) && guard->control.no_memory) {
+    if (error && !lost_page_seen(guard) && !guard->ending && guard->control.no_memory) {
         guard->control.no_memory(guard->control.opaque, error->message, guard->waited_for);
     }
 }
@@ -106,6 +106,10 @@ static GPtrArray *find_breaking(BaseGuard *guard)
         } else {
             g_ptr_array_add(breaking, base);
         }
+    }
+    if (breaking->len && guard->job) {
+        /* Another file is in hand: that shall not take this one's time. */
+        detach_hurry(guard->job, g_get_monotonic_time(), 0);
     }
     return breaking;
 }
@@ -157,6 +161,7 @@ static gboolean guard_event(gint fd, GIOCondition condition, gpointer opaque)
     }
     lost_page_tell(guard);
     look_at_leases(guard);
+    drain_look(guard);
     return G_SOURCE_CONTINUE;
 }
 
@@ -168,6 +173,7 @@ BaseGuard *base_guard_new(RamList *list, const MemoryControl *control, GError **
     guard->control = *control;
     guard->bases = g_ptr_array_new_with_free_func((GDestroyNotify)ram_base_unref);
     guard->held_as = g_array_new(FALSE, FALSE, sizeof(struct stat));
+    guard->waiters = g_array_new(FALSE, FALSE, sizeof(DrainWaiter));
     guard->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (guard->event_fd < 0) {
         error_set_errno(errp, errno, "Cannot create an eventfd for the base guard");
@@ -190,10 +196,13 @@ void base_guard_free(BaseGuard *guard)
     if (!guard) {
         return;
     }
+    guard->ending = true;
     lost_page_uninstall(guard);
     if (guard->job) {
         detach_cancel(guard->job);
+        guard->job = NULL;
     }
+    drain_free(guard);
     if (guard->watch) {
         g_source_remove(guard->watch);
     }
@@ -257,6 +266,11 @@ void base_guard_resume(BaseGuard *guard)
     }
 }
 
+bool base_guard_guest_runs(BaseGuard *guard)
+{
+    return !guard->control.runs || guard->control.runs(guard->control.opaque);
+}
+
 void base_guard_job_ended(BaseGuard *guard)
 {
     guard->job = NULL;
@@ -276,6 +290,16 @@ static GPtrArray *files_depended_on(BaseGuard *guard)
     return bases;
 }
 
+static bool job_covers(const BaseGuard *guard, const GPtrArray *bases)
+{
+    for (guint i = 0; i < bases->len; i++) {
+        if (!detach_covers(guard->job, bases->pdata[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool base_guard_detach_all(BaseGuard *guard, const char *reason, DetachDone done, void *opaque,
                            GError **errp)
 {
@@ -287,12 +311,17 @@ bool base_guard_detach_all(BaseGuard *guard, const char *reason, DetachDone done
         .opaque = opaque,
     };
 
-    if (guard->job) {
-        error_set(errp, "Guest RAM is being detached already");
-        return false;
-    }
     if (lost_page_seen(guard)) {
         error_set(errp, "Guest RAM has lost pages and cannot be detached");
+        return false;
+    }
+    if (guard->job && job_covers(guard, bases)) {
+        drain_add_waiter(guard, done, opaque);
+        return true;
+    }
+    if (guard->job) {
+        error_set(errp, "Guest RAM is being detached from some of its files; try again when that "
+                        "has ended");
         return false;
     }
     if (bases->len == 0) {
@@ -367,7 +396,7 @@ BaseGuardState ram_list_guard_state(const RamList *list)
     if (!guard) {
         return BASE_GUARD_NONE;
     }
-    if (guard->job) {
+    if (guard->job || ram_list_is_draining(list)) {
         return BASE_GUARD_DRAINING;
     }
     if (guard->bases->len == 0) {
@@ -379,10 +408,12 @@ BaseGuardState ram_list_guard_state(const RamList *list)
         if (ram_base_is_cloned(base)) {
             continue;
         }
-        if (!ram_base_is_leased(base)) {
+        if (!ram_base_is_leased(base) && !ram_base_is_unlinked(base)) {
             return BASE_GUARD_NONE;
         }
-        state = BASE_GUARD_LEASE;
+        if (state != BASE_GUARD_LEASE) {
+            state = ram_base_is_leased(base) ? BASE_GUARD_LEASE : BASE_GUARD_UNLINKED;
+        }
     }
     return state;
 }

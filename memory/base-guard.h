@@ -17,6 +17,8 @@ typedef struct MemoryControl {
     /* Hold and release the vCPUs for a moment, without any change of the run state. May nest. */
     void (*pause)(void *opaque);
     void (*resume)(void *opaque);
+    /* Whether the guest is meant to run now, pauses aside. NULL: as if it always were. */
+    bool (*runs)(void *opaque);
     /*
      * Contents of @block at @offset (bytes) are gone, as @reason tells: stop with the run state
      * io-error, send MEMORY_FAILURE and RAM_LOST. Called once. @file: at fault, may be NULL.
@@ -111,6 +113,7 @@ typedef enum BaseGuardState {
     BASE_GUARD_CLONE,
     BASE_GUARD_DRAINING,
     BASE_GUARD_DETACHED,
+    BASE_GUARD_UNLINKED,
 } BaseGuardState;
 
 /* Of all files: the weakest one counts. */
@@ -120,7 +123,7 @@ BaseGuardState ram_list_guard_state(const RamList *list);
 
 /*
  * Called once on the main loop; @error NULL = RAM depends on no file any more. After an error
- * everything is as it was, and right.
+ * everything is as it was, and right. When the guard is freed meanwhile that is an error as well.
  */
 typedef void (*DetachDone)(void *opaque, const GError *error);
 
@@ -131,5 +134,29 @@ typedef void (*DetachDone)(void *opaque, const GError *error);
  */
 bool base_guard_detach_all(BaseGuard *guard, const char *reason, DetachDone done, void *opaque,
                            GError **errp);
+
+/*
+ * Files that `auto` has mapped with nothing to guard them are drained: RAM is detached from them in the
+ * background, in short pauses of the guest. True from the restore until RAM needs none of them.
+ */
+bool ram_list_is_draining(const RamList *list);
+
+/*
+ * Call @done when the files being drained may be changed or truncated by anybody: at once when nothing
+ * is drained. The drain begins now if it has not, and takes all speed while the guest does not run.
+ * With an error the files must be left alone. Main thread; any number may wait.
+ */
+void ram_list_finish_drain(RamList *list, DetachDone done, void *opaque);
+
+/* Figures of the last detach or drain. Times are in microseconds; pauses of a guest that runs. */
+typedef struct DetachStats {
+    bool active;
+    uint64_t chunks, chunks_left; /* of 2 MiB */
+    uint64_t bytes_copied;        /* while the guest stood */
+    uint64_t pauses, paused_us, longest_pause_us;
+} DetachStats;
+
+/* False = there was none yet. Main thread. */
+bool ram_list_detach_stats(const RamList *list, DetachStats *ret_stats);
 
 #endif

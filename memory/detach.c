@@ -8,140 +8,24 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "memory/guard-internal.h"
+#include "memory/detach-internal.h"
 
 #include "memory/chunk-map.h"
 #include "memory/guest-access.h"
-#include "memory/host-memory.h"
-#include "memory/staging.h"
 #include "util/error.h"
 #include "util/log.h"
-#include "util/units.h"
 
-#include <unistd.h>
-
-#define PAUSE_US 2000
 #define ROUND_MS 1
-#define FILLERS_MAX 4
-/* Chunks filled ahead of the moves: written pages exist twice in them. */
-#define WINDOW 64
-/* Left free for the rest of the host and for page tables. */
-#define MEMORY_RESERVE (64 * MiB)
-
-typedef struct DetachChunk {
-    Staging *staging;
-    RamBlock *block;
-    uint64_t chunk;
-    gint filled; /* atomic */
-    bool moved;
-} DetachChunk;
-
-struct DetachJob {
-    BaseGuard *guard;
-    CloneSet set;
-    char *reason;
-    DetachDone done;
-    void *opaque;
-    gint64 deadline, expiry;
-    GArray *begun_as; /* of struct stat, one per base */
-    GPtrArray *stagings;
-    GArray *chunks; /* of DetachChunk; not resized once threads run */
-    guint first;    /* chunks before are moved */
-    guint n_moved;
-    bool holding; /* the guest stands until the end */
-    uint64_t bytes_copied;
-    guint timer;
-
-    GThread *fillers[FILLERS_MAX];
-    unsigned n_fillers;
-    GMutex lock; /* of what follows */
-    GCond room;
-    guint next; /* to fill */
-    guint filled_ahead;
-    bool no_window;
-    bool cancelled;
-    GError *error; /* the first one */
-};
-
-static DetachChunk *job_chunk(DetachJob *job, guint i)
-{
-    return &g_array_index(job->chunks, DetachChunk, i);
-}
-
-/* --- Filling, in threads --- */
-
-/* The next chunk to fill; NULL = none is left or the job has failed. */
-static DetachChunk *next_to_fill(DetachJob *job)
-{
-    DetachChunk *c = NULL;
-
-    g_mutex_lock(&job->lock);
-    while (!job->cancelled && !job->error && !job->no_window && job->next < job->chunks->len &&
-           job->filled_ahead >= WINDOW) {
-        g_cond_wait(&job->room, &job->lock);
-    }
-    if (!job->cancelled && !job->error && job->next < job->chunks->len) {
-        c = job_chunk(job, job->next++);
-        job->filled_ahead++;
-    }
-    g_mutex_unlock(&job->lock);
-    return c;
-}
-
-/* Takes ownership of @error; later ones are dropped. */
-static void job_fail(DetachJob *job, GError *error)
-{
-    g_mutex_lock(&job->lock);
-    if (job->error) {
-        g_error_free(error);
-    } else {
-        job->error = error;
-    }
-    g_cond_broadcast(&job->room);
-    g_mutex_unlock(&job->lock);
-}
-
-static gpointer fill_thread(gpointer opaque)
-{
-    DetachJob *job = opaque;
-    g_autoptr(PagemapScanner) scanner = pagemap_scanner_new_quiet(NULL);
-    DetachChunk *c;
-
-    while ((c = next_to_fill(job)) != NULL) {
-        GError *err = NULL;
-
-        if (!staging_fill(c->staging, c->chunk, scanner, &err)) {
-            job_fail(job, err);
-            break;
-        }
-        g_atomic_int_set(&c->filled, 1);
-    }
-    return NULL;
-}
-
-static void stop_fillers(DetachJob *job)
-{
-    g_mutex_lock(&job->lock);
-    job->cancelled = true;
-    g_cond_broadcast(&job->room);
-    g_mutex_unlock(&job->lock);
-    for (unsigned i = 0; i < job->n_fillers; i++) {
-        g_thread_join(job->fillers[i]);
-    }
-    job->n_fillers = 0;
-}
-
-static void close_clones(DetachJob *job)
-{
-    for (guint i = 0; job->set.fds && i < job->set.fds->len; i++) {
-        close(g_array_index(job->set.fds, int, i));
-    }
-    g_clear_pointer(&job->set.fds, g_array_unref);
-}
+/* Pauses of a guest that runs, and turns of the main loop while it does not. */
+#define PAUSE_US 2000
+#define TURN_US 20000
+/* From one pause to the next when nobody waits: the guest keeps most of the time. */
+#define BACKGROUND_US 10000
+#define LOOK_US 50000
 
 static void job_free(DetachJob *job)
 {
-    stop_fillers(job);
+    detach_fillers_stop(job);
     g_clear_handle_id(&job->timer, g_source_remove);
     if (job->holding) {
         base_guard_resume(job->guard);
@@ -150,7 +34,7 @@ static void job_free(DetachJob *job)
     g_array_unref(job->chunks);
     g_ptr_array_unref(job->set.bases);
     g_array_unref(job->begun_as);
-    close_clones(job);
+    detach_close_clones(job);
     g_clear_error(&job->error);
     g_mutex_clear(&job->lock);
     g_cond_clear(&job->room);
@@ -273,15 +157,28 @@ static void check_in_time(DetachJob *job)
     }
 }
 
+/* What the guard and who asked are told last of all. */
+static void job_tell(DetachJob *job, const GError *error)
+{
+    BaseGuard *guard = job->guard;
+    DetachDone done = job->done;
+    void *opaque = job->opaque;
+
+    job_free(job);
+    base_guard_job_ended(guard);
+    if (done) {
+        done(opaque, error);
+    }
+    drain_job_ended(guard, error);
+}
+
 static void job_end(DetachJob *job)
 {
     BaseGuard *guard = job->guard;
     g_autoptr(GError) error = NULL;
-    DetachDone done = job->done;
-    void *opaque = job->opaque;
 
     job->timer = 0; /* its callback is ending it */
-    stop_fillers(job);
+    detach_fillers_stop(job);
     if (job->error) {
         /* A file that was truncated explains a failed read. */
         ram_list_check_files(guard->list, "the file was truncated while memory was being detached");
@@ -290,19 +187,64 @@ static void job_end(DetachJob *job)
         g_clear_error(&job->error);
         error_set(&job->error, "Guest RAM was lost while it was being detached");
     }
-    if (job->error) {
-        error = g_steal_pointer(&job->error);
-        for (guint i = 0; i < job->set.bases->len; i++) {
-            ram_base_give_up(job->set.bases->pdata[i]);
-        }
-    } else {
+    error = g_steal_pointer(&job->error);
+    if (!error) {
         job_succeed(job);
     }
-    job_free(job);
-    base_guard_job_ended(guard);
-    if (done) {
-        done(opaque, error);
+    for (guint i = 0; error && i < job->set.bases->len; i++) {
+        ram_base_give_up(job->set.bases->pdata[i]);
     }
+    job_tell(job, error);
+}
+
+/*
+ * Nobody can open the files of a drain any more: what has moved stays where it is, and the rest may
+ * depend on them.
+ */
+static bool files_are_unlinked(DetachJob *job)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (!job->background || now < job->next_look) {
+        return false;
+    }
+    job->next_look = now + LOOK_US;
+    for (guint i = 0; i < job->set.bases->len; i++) {
+        if (!ram_base_is_unlinked(job->set.bases->pdata[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * No lease has kept writers away meanwhile: what was read counts only if the files still are what was
+ * restored from.
+ */
+static void check_unguarded(DetachJob *job)
+{
+    for (guint i = 0; job->background && i < job->set.bases->len; i++) {
+        g_autoptr(GError) why = NULL;
+
+        if (job->stagings->len && !ram_base_check_identity(job->set.bases->pdata[i], &why)) {
+            log_printf(LOG_MEMORY, "ram_drain: %s", why->message);
+            ram_list_report_lost(job->guard->list,
+                                 "the file was changed before memory was detached from it",
+                                 staging_block(job->stagings->pdata[0]), 0);
+        }
+    }
+}
+
+static void job_end_unlinked(DetachJob *job)
+{
+    job->timer = 0;
+    check_unguarded(job);
+    for (guint i = 0; i < job->set.bases->len; i++) {
+        ram_base_want_drain(job->set.bases->pdata[i], false);
+    }
+    log_printf(LOG_MEMORY, "ram_drain: ended after %u of %u chunks, the file has no name any more",
+               job->n_moved, job->chunks->len);
+    job_tell(job, NULL);
 }
 
 /* --- Moving, on the main loop --- */
@@ -316,10 +258,8 @@ static void mark_moved(DetachJob *job, DetachChunk *c)
 {
     c->moved = true;
     job->n_moved++;
-    g_mutex_lock(&job->lock);
-    job->filled_ahead--;
-    g_cond_signal(&job->room);
-    g_mutex_unlock(&job->lock);
+    job->guard->stats.chunks_left--;
+    detach_fillers_advance(job);
 }
 
 /* False = the job has failed. */
@@ -334,7 +274,7 @@ static bool move_chunk(DetachJob *job, DetachChunk *c)
     if (!chunk_map_test(c->block->released, c->chunk) &&
         !staging_move(c->staging, c->chunk, job->guard->scanner, &job->bytes_copied, &err)) {
         ram_chunk_unclaim(c->block, c->chunk);
-        job_fail(job, err);
+        detach_fail(job, err);
         return false;
     }
     ram_chunk_unclaim(c->block, c->chunk);
@@ -345,7 +285,7 @@ static bool move_chunk(DetachJob *job, DetachChunk *c)
 static void move_ready(DetachJob *job, gint64 until)
 {
     for (guint i = job->first; i < job->chunks->len; i++) {
-        DetachChunk *c = job_chunk(job, i);
+        DetachChunk *c = detach_chunk(job, i);
 
         if (is_ready(c) && !move_chunk(job, c)) {
             return;
@@ -362,23 +302,13 @@ static void move_ready(DetachJob *job, gint64 until)
 static bool any_ready(DetachJob *job)
 {
     for (guint i = job->first; i < job->chunks->len; i++) {
-        DetachChunk *c = job_chunk(job, i);
+        DetachChunk *c = detach_chunk(job, i);
 
         if (is_ready(c) && ram_chunk_is_idle(c->block, c->chunk)) {
             return true;
         }
     }
     return false;
-}
-
-static bool job_is_over(DetachJob *job)
-{
-    bool failed;
-
-    g_mutex_lock(&job->lock);
-    failed = job->error != NULL;
-    g_mutex_unlock(&job->lock);
-    return failed || job->n_moved == job->chunks->len || lost_page_seen(job->guard);
 }
 
 static void stand_from_deadline(DetachJob *job)
@@ -388,10 +318,60 @@ static void stand_from_deadline(DetachJob *job)
     }
     base_guard_pause(job->guard);
     job->holding = true;
-    g_mutex_lock(&job->lock);
-    job->no_window = true;
-    g_cond_broadcast(&job->room);
-    g_mutex_unlock(&job->lock);
+    detach_fillers_unleash(job);
+}
+
+/* How long the chunks may be moved now; 0 = not yet. */
+static gint64 time_to_move(DetachJob *job)
+{
+    bool awaited = job->holding || !job->background || drain_is_awaited(job->guard);
+
+    if (job->holding || (awaited && !base_guard_guest_runs(job->guard))) {
+        detach_fillers_start(job, detach_fillers_most());
+        return TURN_US;
+    }
+    return awaited || g_get_monotonic_time() >= job->next_move ? PAUSE_US : 0;
+}
+
+static void count_pause(DetachJob *job, gint64 began)
+{
+    DetachStats *stats = &job->guard->stats;
+    gint64 now = g_get_monotonic_time();
+
+    job->next_move = now + BACKGROUND_US;
+    stats->bytes_copied = job->bytes_copied;
+    if (base_guard_guest_runs(job->guard)) {
+        stats->pauses++;
+        stats->paused_us += now - began;
+        stats->longest_pause_us = MAX(stats->longest_pause_us, (uint64_t)(now - began));
+    }
+}
+
+static void move_some(DetachJob *job)
+{
+    gint64 us = time_to_move(job), began = g_get_monotonic_time();
+
+    if (us == 0 || !any_ready(job)) {
+        return;
+    }
+    base_guard_pause(job->guard);
+    move_ready(job, began + us);
+    base_guard_resume(job->guard);
+    count_pause(job, began);
+}
+
+static bool all_is_moved(DetachJob *job)
+{
+    return job->n_moved == job->chunks->len;
+}
+
+/* A save still reads the files; but whoever changes them now harms only that save. */
+static void tell_waiting(DetachJob *job)
+{
+    if (job->background && !job->told) {
+        job->told = true;
+        drain_tell(job->guard, NULL);
+    }
 }
 
 static gboolean detach_round(gpointer opaque)
@@ -400,14 +380,25 @@ static gboolean detach_round(gpointer opaque)
 
     stand_from_deadline(job);
     check_in_time(job);
-    if (!job_is_over(job) && any_ready(job)) {
-        base_guard_pause(job->guard);
-        move_ready(job, job->holding ? 0 : g_get_monotonic_time() + PAUSE_US);
-        base_guard_resume(job->guard);
+    if (!all_is_moved(job) && files_are_unlinked(job)) {
+        job_end_unlinked(job);
+        return G_SOURCE_REMOVE;
+    }
+    if (!all_is_moved(job) && !detach_has_failed(job) && !lost_page_seen(job->guard)) {
+        move_some(job);
+        if (all_is_moved(job)) {
+            check_unguarded(job);
+        }
     }
     check_in_time(job);
-    if (!job_is_over(job) || (job->guard->held > 0 && !lost_page_seen(job->guard))) {
-        return G_SOURCE_CONTINUE;
+    if (!lost_page_seen(job->guard) && !detach_has_failed(job)) {
+        if (!all_is_moved(job)) {
+            return G_SOURCE_CONTINUE;
+        }
+        if (job->guard->held > 0) {
+            tell_waiting(job);
+            return G_SOURCE_CONTINUE;
+        }
     }
     job_end(job);
     return G_SOURCE_REMOVE;
@@ -415,128 +406,21 @@ static gboolean detach_round(gpointer opaque)
 
 /* --- The beginning --- */
 
-/* Clones of all files of the set; NULL = one of the file systems cannot. */
-static GArray *make_clones(GPtrArray *bases)
-{
-    GArray *fds = g_array_new(FALSE, FALSE, sizeof(int));
-
-    for (guint i = 0; i < bases->len; i++) {
-        g_autoptr(GError) why = NULL;
-        int fd = ram_base_make_clone(bases->pdata[i], &why);
-
-        if (fd < 0) {
-            log_printf(LOG_MEMORY, "ram_detach: no clone: %s", why->message);
-            for (guint k = 0; k < fds->len; k++) {
-                close(g_array_index(fds, int, k));
-            }
-            g_array_unref(fds);
-            return NULL;
-        }
-        g_array_append_val(fds, fd);
-    }
-    return fds;
-}
-
-static bool check_memory(DetachJob *job, GError **errp)
-{
-    RamList *list = job->guard->list;
-    uint64_t need = MEMORY_RESERVE, available;
-    const char *limit;
-
-    for (unsigned i = 0; i < ram_list_count(list); i++) {
-        RamBlock *block = ram_list_get(list, i);
-
-        if (block->kind == RAM_FILE_PRIVATE) {
-            need += staging_need(block, &job->set);
-        }
-    }
-    if (!host_memory_available(&available, &limit, errp)) {
-        return false;
-    }
-    if (need > available) {
-        error_set(errp,
-                  "Detaching guest RAM from %s takes up to %" G_GUINT64_FORMAT
-                  " MiB and %s leaves %" G_GUINT64_FORMAT " MiB; give it more memory",
-                  ram_base_path(job->set.bases->pdata[0]), need / MiB, limit, available / MiB);
-        return false;
-    }
-    return true;
-}
-
-static bool add_block(DetachJob *job, RamBlock *block, GError **errp)
-{
-    g_autoptr(ChunkMap) todo = chunk_map_new(block->size);
-    uint64_t first, end;
-    Staging *staging;
-
-    staging_mark_chunks(block, &job->set, todo);
-    if (chunk_map_count(todo) == 0) {
-        return true;
-    }
-    staging = staging_new(block, &job->set, errp);
-    if (!staging) {
-        return false;
-    }
-    g_ptr_array_add(job->stagings, staging);
-    for (uint64_t at = 0; chunk_map_next_run(todo, at, &first, &end); at = end) {
-        for (uint64_t chunk = first; chunk < end; chunk++) {
-            DetachChunk c = { .staging = staging, .block = block, .chunk = chunk };
-
-            g_array_append_val(job->chunks, c);
-        }
-    }
-    return true;
-}
-
-static bool prepare_blocks(DetachJob *job, GError **errp)
-{
-    RamList *list = job->guard->list;
-
-    for (unsigned i = 0; i < ram_list_count(list); i++) {
-        RamBlock *block = ram_list_get(list, i);
-
-        if (block->kind == RAM_FILE_PRIVATE && !add_block(job, block, errp)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* To clones of the files where there can be some, else to anonymous memory. */
-static bool job_prepare(DetachJob *job, GError **errp)
-{
-    g_autoptr(GError) why = NULL;
-
-    job->set.fds = make_clones(job->set.bases);
-    if (job->set.fds) {
-        if (prepare_blocks(job, &why)) {
-            return true;
-        }
-        /* Of very many pieces of a chain the mappings would be too many. */
-        log_printf(LOG_MEMORY, "ram_detach: no use of clones: %s", why->message);
-        g_ptr_array_set_size(job->stagings, 0);
-        g_array_set_size(job->chunks, 0);
-        close_clones(job);
-    }
-    return check_memory(job, errp) && prepare_blocks(job, errp);
-}
-
-DetachJob *detach_start(BaseGuard *guard, const DetachRequest *request, GError **errp)
+static DetachJob *job_new(BaseGuard *guard, const DetachRequest *request)
 {
     DetachJob *job = g_new0(DetachJob, 1);
-    unsigned n_fillers = MIN(FILLERS_MAX, g_get_num_processors());
 
     job->guard = guard;
     job->set.bases = g_ptr_array_new_with_free_func((GDestroyNotify)ram_base_unref);
     job->begun_as = g_array_new(FALSE, FALSE, sizeof(struct stat));
     for (guint i = 0; i < request->bases->len; i++) {
-        struct stat now;
+        struct stat now = ram_base_identity(request->bases->pdata[i]);
 
         g_ptr_array_add(job->set.bases, ram_base_ref(request->bases->pdata[i]));
-        now = ram_base_identity(request->bases->pdata[i]);
         g_array_append_val(job->begun_as, now);
     }
     job->reason = g_strdup(request->reason);
+    job->background = request->background;
     job->done = request->done;
     job->opaque = request->opaque;
     job->deadline = request->deadline;
@@ -545,13 +429,20 @@ DetachJob *detach_start(BaseGuard *guard, const DetachRequest *request, GError *
     job->chunks = g_array_new(FALSE, FALSE, sizeof(DetachChunk));
     g_mutex_init(&job->lock);
     g_cond_init(&job->room);
-    if (!job_prepare(job, errp)) {
+    return job;
+}
+
+DetachJob *detach_start(BaseGuard *guard, const DetachRequest *request, GError **errp)
+{
+    DetachJob *job = job_new(guard, request);
+
+    if (!detach_prepare(job, errp)) {
         job_free(job);
         return NULL;
     }
-    for (unsigned i = 0; i < n_fillers; i++) {
-        job->fillers[job->n_fillers++] = g_thread_new("detach", fill_thread, job);
-    }
+    guard->stats = (DetachStats){ .chunks = job->chunks->len, .chunks_left = job->chunks->len };
+    guard->any_stats = true;
+    detach_fillers_start(job, job->background ? 1 : detach_fillers_most());
     job->timer = g_timeout_add(ROUND_MS, detach_round, job);
     return job;
 }
@@ -569,7 +460,20 @@ bool detach_covers(const DetachJob *job, const RamBase *base)
     return g_ptr_array_find(job->set.bases, base, NULL);
 }
 
+bool detach_is_moved(const DetachJob *job)
+{
+    return job->told;
+}
+
 void detach_cancel(DetachJob *job)
 {
+    g_autoptr(GError) error = NULL;
+    DetachDone done = job->done;
+    void *opaque = job->opaque;
+
     job_free(job);
+    if (done) {
+        error_set(&error, "the program ends before guest RAM is detached");
+        done(opaque, error);
+    }
 }

@@ -21,6 +21,11 @@ typedef struct LostPage {
     uint64_t offset;
 } LostPage;
 
+typedef struct DrainWaiter {
+    DetachDone done;
+    void *opaque;
+} DrainWaiter;
+
 struct BaseGuard {
     RamList *list;
     MemoryControl control;
@@ -29,11 +34,18 @@ struct BaseGuard {
     PagemapScanner *scanner;
     GPtrArray *bases; /* of RamBase: files that RAM is mapped from */
     bool detached;    /* some file was left behind */
+    bool ending;      /* base_guard_free() is at work */
     gint on_hold;     /* atomic: a restore is laying mappings, on some thread; broken leases wait */
     unsigned held;    /* saves that read from the files: no job ends */
     GArray *held_as;  /* of struct stat, one per base: as it was when it was held */
     DetachJob *job;   /* at most one */
     char *waited_for; /* path of the file that the job is in haste for */
+    GArray *waiters;  /* of DrainWaiter: told when the drain is done */
+    guint drain_timer;
+    bool drain_due;    /* the files have been mapped for a while */
+    bool drain_failed; /* once; it is tried again when somebody waits */
+    DetachStats stats; /* of the last job */
+    bool any_stats;
     LostPage lost;
 };
 
@@ -55,6 +67,7 @@ void base_guard_release(BaseGuard *guard);
 void base_guard_wake(BaseGuard *guard);
 void base_guard_pause(BaseGuard *guard);
 void base_guard_resume(BaseGuard *guard);
+bool base_guard_guest_runs(BaseGuard *guard);
 /* A job has ended; more may have to be done. */
 void base_guard_job_ended(BaseGuard *guard);
 
@@ -71,6 +84,7 @@ bool lost_page_seen(const BaseGuard *guard);
 typedef struct DetachRequest {
     GPtrArray *bases; /* of RamBase, not owned; copied */
     const char *reason;
+    bool background; /* a drain: slowly, and only as long as the files have names */
     gint64 deadline; /* of g_get_monotonic_time(); from then on the guest stands; 0 = none */
     gint64 expiry;   /* from then on the kernel may have let the writer go; 0 = never */
     DetachDone done; /* may be NULL */
@@ -82,7 +96,23 @@ DetachJob *detach_start(BaseGuard *guard, const DetachRequest *request, GError *
 /* The deadline came nearer. */
 void detach_hurry(DetachJob *job, gint64 deadline, gint64 expiry);
 bool detach_covers(const DetachJob *job, const RamBase *base);
-/* Give up; done is not called. What has moved stays moved and right. */
+/* All of a drain is moved, and it only waits for a save that reads the files. */
+bool detach_is_moved(const DetachJob *job);
+/* Give up; done is called with an error. What has moved stays moved and right. */
 void detach_cancel(DetachJob *job);
+
+/* --- drain.c --- */
+
+/* Begin to drain what has to be, or arrange for it. On the main loop, whenever something has changed. */
+void drain_look(BaseGuard *guard);
+/* Somebody waits for the end of the drain. */
+bool drain_is_awaited(const BaseGuard *guard);
+void drain_add_waiter(BaseGuard *guard, DetachDone done, void *opaque);
+/* Tell all who wait: NULL = the files may be changed. */
+void drain_tell(BaseGuard *guard, const GError *error);
+/* Any job has ended, with that error. */
+void drain_job_ended(BaseGuard *guard, const GError *error);
+/* At the end of the guard. */
+void drain_free(BaseGuard *guard);
 
 #endif

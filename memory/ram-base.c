@@ -23,6 +23,7 @@ struct RamBase {
     int map_fd;   /* what is mapped: fd or a clone */
     int lease_fd; /* holds the lease; never mapped; -1 = none */
     bool given_up;
+    bool wants_drain;
     char *path;
     bool has_uuid;
     Uuid uuid;
@@ -293,6 +294,25 @@ void ram_base_give_up(RamBase *base)
     base->given_up = true;
 }
 
+/* --- Without a lease --- */
+
+void ram_base_want_drain(RamBase *base, bool wanted)
+{
+    base->wants_drain = wanted;
+}
+
+bool ram_base_wants_drain(const RamBase *base)
+{
+    return base->wants_drain;
+}
+
+bool ram_base_is_unlinked(const RamBase *base)
+{
+    struct stat now;
+
+    return fstat(base->fd, &now) == 0 && now.st_nlink == 0;
+}
+
 /* --- Clone --- */
 
 static int open_unnamed(RamBase *base, GError **errp)
@@ -338,5 +358,6 @@ void ram_base_use_clone(RamBase *base, int clone_fd)
         close(base->map_fd);
     }
     base->map_fd = clone_fd;
+    base->wants_drain = false;
     ram_base_drop_lease(base);
 }

@@ -30,6 +30,15 @@ bool ram_base_lease_breaking(const RamBase *base);
 void ram_base_give_up(RamBase *base);
 
 /*
+ * Nothing guards the file: RAM has to be detached from it before anybody changes it. That ends with the
+ * detach, with a clone, and when the file has lost its last name: nobody can open it any more then.
+ */
+void ram_base_want_drain(RamBase *base, bool wanted);
+bool ram_base_wants_drain(const RamBase *base);
+/* No folder has a name for the file, so that nobody can open it. */
+bool ram_base_is_unlinked(const RamBase *base);
+
+/*
  * A reflink clone of the file, without a name and read-only; -1 with an error where the file system
  * cannot or the folder may not be written. The caller owns the descriptor.
  */

@@ -126,8 +126,8 @@ static const char *obstacle_of(const RestoreRequest *request, const RestoreBlock
 /* --- Guarding the files --- */
 
 /*
- * Guard one file: by a lease, else by mapping a clone of it. `auto` needs one of the two; an explicit
- * copy-on-write goes on without and warns.
+ * Guard one file: by a lease, else by mapping a clone of it. Where there is neither `auto` has memory
+ * detached from the file while the guest runs; an explicit copy-on-write goes on and warns.
  */
 static bool guard_layer(BaseGuard *guard, RestoreMode mode, RamBase *base, GError **errp)
 {
@@ -141,9 +141,8 @@ static bool guard_layer(BaseGuard *guard, RestoreMode mode, RamBase *base, GErro
     if (clone >= 0) {
         ram_base_use_clone(base, clone);
     } else if (mode == RESTORE_AUTO) {
-        error_set(errp, "nothing would guard its memory when the file changes: %s; %s",
-                  no_lease->message, no_clone->message);
-        return false;
+        log_printf(LOG_MEMORY, "ram_drain: %s; %s", no_lease->message, no_clone->message);
+        ram_base_want_drain(base, true);
     } else {
         warn_report(
             "Guest RAM is mapped from %s with nothing to guard it when the file changes: %s",

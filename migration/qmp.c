@@ -164,11 +164,38 @@ static MigrationInfo *migration_info(MigrationState *s)
     return info;
 }
 
+typedef struct MigrateQuery {
+    MigrationState *s;
+    QapiReply *reply;
+} MigrateQuery;
+
+static void answer_query(void *opaque, const GError *error)
+{
+    g_autofree MigrateQuery *query = opaque;
+    g_autoptr(MigrationInfo) info = NULL;
+
+    if (error) {
+        qapi_reply_error(query->reply, g_error_copy(error));
+        return;
+    }
+    info = migration_info(query->s);
+    qapi_reply_done(query->reply, qapi_to_json(&qapi_type_MigrationInfo, info));
+}
+
+/*
+ * libvirt asks before each save, and for a paused guest opens the file with O_TRUNC after the answer: so
+ * that waits until memory needs the file no more. While a migration runs nobody has to wait.
+ */
 bool qmp_query_migrate(MigrationState *s, QapiReply *reply, GError **errp)
 {
-    g_autoptr(MigrationInfo) info = migration_info(s);
+    MigrateQuery *query = g_new(MigrateQuery, 1);
 
-    qapi_reply_done(reply, qapi_to_json(&qapi_type_MigrationInfo, info));
+    *query = (MigrateQuery){ s, reply };
+    if (s->save || s->incoming || s->incoming_pending) {
+        answer_query(query, NULL);
+    } else {
+        ram_list_finish_drain(s->env.ram, answer_query, query);
+    }
     return true;
 }
 
@@ -208,6 +235,25 @@ static RamRestoreBlockInfo *block_info(RamBlock *block, GError **errp)
     return info;
 }
 
+static RamDetachInfo *detach_info(const RamList *list)
+{
+    RamDetachInfo *info;
+    DetachStats stats;
+
+    if (!ram_list_detach_stats(list, &stats)) {
+        return NULL;
+    }
+    info = g_new0(RamDetachInfo, 1);
+    info->active = stats.active;
+    info->chunks = stats.chunks;
+    info->chunks_left = stats.chunks_left;
+    info->bytes_copied = stats.bytes_copied;
+    info->pauses = stats.pauses;
+    info->paused_us = stats.paused_us;
+    info->longest_pause_us = stats.longest_pause_us;
+    return info;
+}
+
 RamRestoreInfo *qmp_query_ram_restore(MigrationState *s, GError **errp)
 {
     g_autoptr(RamRestoreInfo) info = g_new0(RamRestoreInfo, 1);
@@ -222,6 +268,7 @@ RamRestoreInfo *qmp_query_ram_restore(MigrationState *s, GError **errp)
     info->has_requested_mode = info->has_restore_time_us = true;
     info->requested_mode = (RamRestoreMode)s->restore_requested;
     info->restore_time_us = s->restore_time_us;
+    info->detach = detach_info(s->env.ram);
     for (unsigned i = 0; i < ram_list_count(s->env.ram); i++) {
         RamRestoreBlockInfo *block = block_info(ram_list_get(s->env.ram, i), errp);
 

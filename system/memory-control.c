@@ -27,6 +27,13 @@ static void release_vcpus(void *opaque)
     }
 }
 
+static bool guest_runs(void *opaque)
+{
+    SystemState *state = opaque;
+
+    return runstate_is_running(state->runstate);
+}
+
 static void memory_lost(void *opaque, const char *reason, RamBlock *block, uint64_t offset,
                         const char *file)
 {
@@ -67,14 +74,35 @@ static void base_detached(void *opaque, const char *file, const char *reason, bo
     qapi_event_send_ram_base_detached(state->events, file, why, reflink);
 }
 
+static void stop_may_be_answered(void *opaque, const GError *error)
+{
+    QapiReply *reply = opaque;
+
+    if (error) {
+        qapi_reply_error(reply, g_error_copy(error));
+    } else {
+        qapi_reply_done(reply, NULL);
+    }
+}
+
+/* Whoever asked may truncate the file that the guest was restored from as soon as it has the answer. */
+static void answer_stop(void *opaque, QapiReply *reply)
+{
+    SystemState *state = opaque;
+
+    ram_list_finish_drain(state->ram, stop_may_be_answered, reply);
+}
+
 void memory_control_init(SystemState *state)
 {
     state->memory_control = (MemoryControl){
         .pause = hold_vcpus,
         .resume = release_vcpus,
+        .runs = guest_runs,
         .lost = memory_lost,
         .no_memory = no_memory_to_detach,
         .detached = base_detached,
         .opaque = state,
     };
+    runstate_set_stop_reply(state->runstate, answer_stop, state);
 }

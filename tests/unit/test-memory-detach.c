@@ -334,16 +334,18 @@ static void test_detach_on_request(void)
 {
     Fixture f = { 0 };
     g_autoptr(GError) err = NULL;
-    unsigned done = 0;
+    unsigned done = 0, again = 0;
 
     fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     write_some(&f);
     g_assert_true(
         base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &done, &err));
     g_assert_cmpint(ram_list_guard_state(f.list), ==, BASE_GUARD_DRAINING);
-    g_assert_false(
-        base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &done, &err));
+    /* Who asks as well is told as well. */
+    g_assert_true(
+        base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &again, &err));
     fixture_run_until(is_one, &done, 20);
+    fixture_run_until(is_one, &again, 1);
     g_assert_cmpstr(f.notes.reason, ==, "requested");
     g_assert_cmpint(truncate(f.path, 0), ==, 0);
     check_memory(&f);
@@ -355,16 +357,24 @@ static void test_detach_on_request(void)
     fixture_clear(&f);
 }
 
+static void note_error(void *opaque, const GError *error)
+{
+    g_assert_nonnull(error);
+    *(unsigned *)opaque += 1;
+}
+
 static void test_detach_is_given_up_at_the_end(void)
 {
     Fixture f = { 0 };
-    unsigned done = 0;
+    unsigned failed = 0;
 
     fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     g_assert_true(
-        base_guard_detach_all(ram_list_guard(f.list), "requested", note_done, &done, NULL));
+        base_guard_detach_all(ram_list_guard(f.list), "requested", note_error, &failed, NULL));
+    g_assert_true(
+        base_guard_detach_all(ram_list_guard(f.list), "requested", note_error, &failed, NULL));
     fixture_clear(&f);
-    g_assert_cmpuint(done, ==, 0);
+    g_assert_cmpuint(failed, ==, 2);
 }
 
 /* The file is truncated while it is read for a detach: lost, and said so once. */

@@ -1,0 +1,107 @@
+/*
+ * The threads that fill the staging memory of a detach, chunk by chunk, while the guest runs.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memory/detach-internal.h"
+
+/* Chunks filled ahead of the moves: written pages exist twice in them. */
+#define WINDOW 64
+
+/* The next chunk to fill; NULL = none is left or the job has failed. */
+static DetachChunk *next_to_fill(DetachJob *job)
+{
+    DetachChunk *c = NULL;
+
+    g_mutex_lock(&job->lock);
+    while (!job->cancelled && !job->error && !job->no_window && job->next < job->chunks->len &&
+           job->filled_ahead >= WINDOW) {
+        g_cond_wait(&job->room, &job->lock);
+    }
+    if (!job->cancelled && !job->error && job->next < job->chunks->len) {
+        c = detach_chunk(job, job->next++);
+        job->filled_ahead++;
+    }
+    g_mutex_unlock(&job->lock);
+    return c;
+}
+
+void detach_fail(DetachJob *job, GError *error)
+{
+    g_mutex_lock(&job->lock);
+    if (job->error) {
+        g_error_free(error);
+    } else {
+        job->error = error;
+    }
+    g_cond_broadcast(&job->room);
+    g_mutex_unlock(&job->lock);
+}
+
+bool detach_has_failed(DetachJob *job)
+{
+    bool failed;
+
+    g_mutex_lock(&job->lock);
+    failed = job->error != NULL;
+    g_mutex_unlock(&job->lock);
+    return failed;
+}
+
+static gpointer fill_thread(gpointer opaque)
+{
+    DetachJob *job = opaque;
+    g_autoptr(PagemapScanner) scanner = pagemap_scanner_new_quiet(NULL);
+    DetachChunk *c;
+
+    while ((c = next_to_fill(job)) != NULL) {
+        GError *err = NULL;
+
+        if (!staging_fill(c->staging, c->chunk, scanner, &err)) {
+            detach_fail(job, err);
+            break;
+        }
+        g_atomic_int_set(&c->filled, 1);
+    }
+    return NULL;
+}
+
+unsigned detach_fillers_most(void)
+{
+    return MIN(DETACH_FILLERS_MAX, g_get_num_processors());
+}
+
+void detach_fillers_start(DetachJob *job, unsigned n)
+{
+    while (job->n_fillers < n) {
+        job->fillers[job->n_fillers++] = g_thread_new("detach", fill_thread, job);
+    }
+}
+
+void detach_fillers_unleash(DetachJob *job)
+{
+    g_mutex_lock(&job->lock);
+    job->no_window = true;
+    g_cond_broadcast(&job->room);
+    g_mutex_unlock(&job->lock);
+}
+
+void detach_fillers_stop(DetachJob *job)
+{
+    g_mutex_lock(&job->lock);
+    job->cancelled = true;
+    g_cond_broadcast(&job->room);
+    g_mutex_unlock(&job->lock);
+    for (unsigned i = 0; i < job->n_fillers; i++) {
+        g_thread_join(job->fillers[i]);
+    }
+    job->n_fillers = 0;
+}
+
+void detach_fillers_advance(DetachJob *job)
+{
+    g_mutex_lock(&job->lock);
+    job->filled_ahead--;
+    g_cond_signal(&job->room);
+    g_mutex_unlock(&job->lock);
+}
