@@ -260,22 +260,26 @@ static bool touches_released(const RamBlock *block, const RestoreExtent *extent)
     return false;
 }
 
+bool restore_cow_zeros(const RestoreBlock *rb, GError **errp)
+{
+    for (size_t i = 0; i < rb->n_zeros; i++) {
+        if (!make_zero(rb->block, rb->zeros[i].offset, rb->zeros[i].length, errp)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool restore_cow_delta(CopyPlan *plan, const RestoreLayer *layer, const RestoreBlock *rb,
                        GError **errp)
 {
     uint64_t at_least = choose_length(rb);
     GPtrArray *over;
 
-    if (!remap_released(layer, rb, false, errp)) {
+    if (!remap_released(layer, rb, false, errp) || !restore_cow_zeros(rb, errp)) {
         return false;
     }
     over = g_ptr_array_new();
-    for (size_t i = 0; i < rb->n_zeros; i++) {
-        if (!make_zero(rb->block, rb->zeros[i].offset, rb->zeros[i].length, errp)) {
-            g_ptr_array_unref(over);
-            return false;
-        }
-    }
     for (size_t i = 0; i < rb->n_extents; i++) {
         const RestoreExtent *extent = &rb->extents[i];
 

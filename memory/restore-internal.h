@@ -54,6 +54,9 @@ bool restore_copy_base(CopyPlan *plan, const RestoreLayer *layer, const RestoreB
 /* Add a delta's extents and make its zero extents zero; lower layers have been run. */
 void restore_copy_delta(CopyPlan *plan, const RestoreLayer *layer, const RestoreBlock *rb);
 
+/* Drop all contents of a block at once, which leaves zeros; false = they must be overwritten. */
+bool restore_drop_contents(RamBlock *block);
+
 /* Zero bytes [offset, offset + length) of a block by writing; pages that are zero are only read. */
 void restore_write_zeros(RamBlock *block, uint64_t offset, uint64_t length);
 
@@ -62,6 +65,8 @@ void restore_write_zeros(RamBlock *block, uint64_t offset, uint64_t length);
 /* Map the base over the block. Nothing was copied into it before. */
 bool restore_cow_base(const RestoreRequest *request, const RestoreLayer *layer,
                       const RestoreBlock *rb, GError **errp);
+/* Make zero what a delta says is zero: whole chunks become anonymous memory while that is possible. */
+bool restore_cow_zeros(const RestoreBlock *rb, GError **errp);
 /* Lay a delta over it: large extents mapped, others added to the plan, zero extents made zero. */
 bool restore_cow_delta(CopyPlan *plan, const RestoreLayer *layer, const RestoreBlock *rb,
                        GError **errp);

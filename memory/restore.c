@@ -354,7 +354,8 @@ bool restore_ram(RamList *list, const RestoreRequest *request, const MemoryContr
     if (any_eligible(request)) {
         no_files = guard_layers(guard, request);
     }
-    ok = decide(request, no_files, errp) && restore_layers(request, errp);
+    ok = decide(request, no_files, errp) && restore_layers(request, errp) &&
+         (!request->lay || request->lay(request->opaque, errp));
     base_guard_release(guard);
     if (ok && lost_page_seen(guard)) {
         error_set(errp, "Snapshot %s was changed while guest RAM was restored from it",

@@ -66,6 +66,9 @@ typedef struct RestoreRequest {
     bool hugepage_hint;   /* debug property: MADV_HUGEPAGE on the mapping, to measure its harm */
     bool memory_pinned;   /* vhost-user or VFIO have guest RAM: nothing is eligible */
     const char *obstacle; /* why no block is eligible, known to the caller; NULL = none */
+    /* Called when the layers are there and no detach can begin yet: restore_lay(). May be NULL. */
+    bool (*lay)(void *opaque, GError **errp);
+    void *opaque;
 } RestoreRequest;
 
 /*
@@ -77,6 +80,14 @@ typedef struct RestoreRequest {
  */
 bool restore_ram(RamList *list, const RestoreRequest *request, const MemoryControl *control,
                  GError **errp);
+
+/*
+ * Lay one more delta over blocks that restore_ram() has filled, by copying: its file is neither mapped nor
+ * guarded and may go afterwards, and the blocks keep resting on the files below. layer->base NULL: only zeros
+ * are made, and the caller writes the extents' bytes into the blocks. @threads and @direct_io as in a request.
+ * On an error the contents of the blocks are undefined.
+ */
+bool restore_lay(const RestoreLayer *layer, unsigned threads, bool direct_io, GError **errp);
 
 /* All blocks were filled by other means, for that reason; for the report. */
 void restore_report_copied(RamList *list, const char *reason);
