@@ -190,7 +190,8 @@ static StreamChannel *open_exec(const char *command, int our_end, GError **errp)
     err = spawn_shell(command, fds[!our_end], our_end ? STDIN_FILENO : STDOUT_FILENO, &child);
     close(fds[!our_end]);
     if (err) {
-        error_set_errno(errp, err, "cannot start '%s'", command);
+        error_set_errno(errp, err, "cannot start '%s'%s", command,
+                        err == EPERM ? " (-sandbox spawn=deny forbids programs; use fd:)" : "");
         return NULL;
     }
     channel->child = child;

@@ -135,6 +135,10 @@ const OptionSpec option_table[] = {
       .help = "where what is said there is logged (default: stderr)" },
     { "overcommit", OPTION_MERGED, FIELD(overcommit), &qapi_type_OvercommitOptions,
       .argument = "[mem-lock=on|off][,cpu-pm=off]", .help = "resources of the host" },
+    { "sandbox", OPTION_MERGED, FIELD(sandbox), &qapi_type_SandboxOptions, "enable",
+      .argument = "on|off[,obsolete=RULE][,elevateprivileges=RULE][,spawn=RULE]"
+                  "[,resourcecontrol=RULE]",
+      .help = "system calls the process cannot make; RULE is allow or deny" },
     { "add-fd", OPTION_LIST, FIELD(add_fd), &qapi_type_AddFdOptions,
       .argument = "fd=FD,set=SET[,opaque=TEXT]",
       .help = "inherited descriptor for /dev/fdset/SET" },

@@ -67,6 +67,7 @@ struct SystemOptions {
     MsgOptions *msg;
     ActionOptions *action;
     OvercommitOptions *overcommit;
+    SandboxOptions *sandbox;
     GPtrArray *add_fd; /* of AddFdOptions */
     char *log_items, *log_file;
     char *qtest, *qtest_log;

@@ -27,6 +27,7 @@
 #include "system/objects.h"
 #include "system/qtest.h"
 #include "system/restore-hooks.h"
+#include "system/sandbox.h"
 #include "system/settings.h"
 #include "system/state.h"
 #include "util/error.h"
@@ -252,6 +253,9 @@ bool startup_build(SystemState *state, GError **errp)
         return false;
     }
     log_printf(LOG_STARTUP, "devices");
+    if (state->options->sandbox && !sandbox_enter(state->options->sandbox, errp)) {
+        return false;
+    }
     if (!begin(state, errp)) {
         return false;
     }

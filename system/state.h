@@ -8,6 +8,7 @@
  *   machine-setup.c  -machine, -smp, -rtc, ...      memory-control.c  what memory/ may do to the guest
  *   daemon.c         -daemonize, -pidfile           monitors.c      -qmp, -mon and words for people
  *   qtest.c          -qtest                         qtest-commands.c  its protocol
+ *   sandbox.c        -sandbox
  *   dirty-rate.c     how fast the guest writes      qmp-*.c         QMP commands that are nobody else's
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
