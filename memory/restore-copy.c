@@ -246,8 +246,7 @@ void restore_write_zeros(RamBlock *block, uint64_t offset, uint64_t length)
     }
 }
 
-/* Drop all contents at once; false = this memory must be overwritten. */
-static bool drop_contents(RamBlock *block)
+bool restore_drop_contents(RamBlock *block)
 {
     if (block->prealloc || block->mem_lock || block->hugetlb) {
         return false;
@@ -294,7 +293,7 @@ bool restore_copy_base(CopyPlan *plan, const RestoreLayer *layer, const RestoreB
 {
     CopyBase copy = { .plan = plan, .layer = layer, .rb = rb };
 
-    copy.dropped = drop_contents(rb->block);
+    copy.dropped = restore_drop_contents(rb->block);
     return source_walk(layer, rb, copy_run, &copy, errp);
 }
 

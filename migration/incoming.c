@@ -212,23 +212,43 @@ static bool load_chain(IncomingJob *job, GError **errp)
             restore_layers(job, &request, errp));
 }
 
-static bool load_stream(IncomingJob *job, GError **errp)
+/* What a sequential stream cannot be. */
+static bool check_mode(const IncomingJob *job, GError **errp)
 {
-    RamPagesRead r = { .fd = job->stream->fd,
-                       .ram = job->s->env.ram,
-                       .cancelled = &job->cancelled,
-                       .machine_type = job->s->env.machine_type };
-    g_autoptr(GError) close_error = NULL;
-    bool ok;
+    const MigrationParameters *p = job->options.parameters;
 
-    if (job->options.parameters->ram_restore_mode == RAM_RESTORE_MODE_COPY_ON_WRITE &&
-        !job->options.parameters->ram_restore_fallback) {
+    if (p->ram_restore_mode == RAM_RESTORE_MODE_COPY_ON_WRITE && !p->ram_restore_fallback) {
         error_set(errp, "ram-restore-mode=copy-on-write needs a regular file with fixed offsets, "
                         "and this is a sequential stream");
         return false;
     }
-    ok = ram_pages_read(&r, errp) && check_cpu(job, &r.info, errp);
-    restore_report_copied(r.ram, "it came as a sequential stream, which cannot be mapped");
+    return true;
+}
+
+static void keep_results(IncomingJob *job, RamPagesRead *r)
+{
+    restore_report_copied(r->ram, "it came as a sequential stream, which cannot be mapped");
+    stream_config_clear(&r->config);
+    g_clear_pointer(&r->runs, g_array_unref);
+    job->info = r->info;
+    job->tail = r->tail;
+}
+
+static RamPagesRead pages_read(IncomingJob *job, int fd)
+{
+    return (RamPagesRead){ .fd = fd,
+                           .ram = job->s->env.ram,
+                           .cancelled = &job->cancelled,
+                           .machine_type = job->s->env.machine_type };
+}
+
+static bool load_stream(IncomingJob *job, GError **errp)
+{
+    RamPagesRead r = pages_read(job, job->stream->fd);
+    g_autoptr(GError) close_error = NULL;
+    bool ok;
+
+    ok = check_mode(job, errp) && ram_pages_read(&r, errp) && check_cpu(job, &r.info, errp);
     /* A command that failed is the better reason for a stream that is cut off. */
     if (!stream_channel_close(job->stream, &close_error)) {
         if (ok) {
@@ -238,9 +258,25 @@ static bool load_stream(IncomingJob *job, GError **errp)
         }
         ok = false;
     }
-    stream_config_clear(&r.config);
-    job->info = r.info;
-    job->tail = r.tail;
+    keep_results(job, &r);
+    return ok;
+}
+
+/* A stream in a file: its pages are looked up and then read by several threads. */
+static bool load_packed(IncomingJob *job, GError **errp)
+{
+    RamPagesRead r = pages_read(job, job->fd);
+    g_autoptr(RamBase) base = NULL;
+    bool ok;
+
+    ok = check_mode(job, errp) && ram_pages_index(&r, job->start, errp) &&
+         check_cpu(job, &r.info, errp);
+    if (ok) {
+        base = ram_base_open(job->fd, job->path, &r.info.uuid, errp);
+        ok = base && restore_packed(r.ram, base, (const PackedRun *)(void *)r.runs->data,
+                                    r.runs->len, request_of(job).threads, errp);
+    }
+    keep_results(job, &r);
     return ok;
 }
 
@@ -267,12 +303,7 @@ static bool load_any(IncomingJob *job, GError **errp)
         return open_chain(job, tip, errp) && load_chain(job, errp);
     }
     snapshot_file_free(tip);
-    if (lseek(job->fd, job->start, SEEK_SET) < 0) {
-        error_set_errno(errp, errno, "cannot go to the start of the stream");
-        return false;
-    }
-    job->stream = stream_channel_new(g_steal_fd(&job->fd));
-    return load_stream(job, errp);
+    return load_packed(job, errp);
 }
 
 static void incoming_thread(void *opaque)

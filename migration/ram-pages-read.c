@@ -1,121 +1,37 @@
 /*
- * A sequential stream, read: pages go to their places, the rest is checked and kept.
+ * A sequential stream, read: pages go to their places or, of a file, are noted; the rest is checked and
+ * kept.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "migration/ram-pages.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "migration/ram-pages-input.h"
 #include "migration/zero-page.h"
 #include "util/crc32c.h"
 #include "util/error.h"
 #include "util/units.h"
 
-#define BUFFER_SIZE (256 * KiB)
-#define POLL_MS 50
 /* Device state is small; a stream that claims more is damaged. */
 #define TAIL_MAX (256 * MiB)
 
-/* A name and a 64-bit word. */
-#define WORD_MAX (8u + 1 + 255)
+/* A 64-bit word, a name, the number of pages of a run or the length of a block. */
+#define HEAD_MAX (8u + 1 + 255 + 8)
 /* Header with all its subsections and the head of the first section. */
 #define HEADER_MAX (20 * KiB)
+/* From this length on memory is dense: huge pages make it faster to fill. */
+#define LONG_RUN MiB
 
 typedef struct PageSource {
     RamPagesRead *r;
-    uint8_t *buf;
-    size_t pos, len;
-    bool at_end;
-    uint64_t length; /* bytes taken so far */
-    uint32_t crc;    /* of those that are not pages */
-    RamBlock *block; /* that the last word named */
+    PageInput in;
+    RamBlock *block; /* that the last head named */
+    bool hinted;     /* the block has had its hint */
 } PageSource;
-
-/* --- Input --- */
-
-/* Reads once, behind what is in the buffer. */
-static bool fill(PageSource *s, GError **errp)
-{
-    for (;;) {
-        struct pollfd p = { .fd = s->r->fd, .events = POLLIN };
-        ssize_t n;
-
-        if (g_atomic_int_get(s->r->cancelled)) {
-            error_set(errp, "the migration was cancelled");
-            return false;
-        }
-        if (poll(&p, 1, POLL_MS) == 0) {
-            continue;
-        }
-        n = read(s->r->fd, s->buf + s->len, BUFFER_SIZE - s->len);
-        if (n >= 0) {
-            s->len += n;
-            s->at_end = n == 0;
-            return true;
-        }
-        if (errno != EINTR && errno != EAGAIN) {
-            error_set_errno(errp, errno, "cannot read the migration stream");
-            return false;
-        }
-    }
-}
-
-/* The next n bytes, or all there are, ready to be parsed. */
-static bool peek(PageSource *s, size_t n, ByteReader *ret_in, GError **errp)
-{
-    if (s->len - s->pos < n) {
-        memmove(s->buf, s->buf + s->pos, s->len - s->pos);
-        s->len -= s->pos;
-        s->pos = 0;
-    }
-    while (s->len < n && !s->at_end) {
-        if (!fill(s, errp)) {
-            return false;
-        }
-    }
-    *ret_in = byte_reader_init(s->buf + s->pos, s->len - s->pos);
-    return true;
-}
-
-/* What was parsed is over; it counts into the checksum. */
-static void consume(PageSource *s, const ByteReader *in)
-{
-    s->crc = crc32c(s->crc, in->data, in->pos);
-    s->pos += in->pos;
-    s->length += in->pos;
-}
-
-/* Bytes that do not count into the checksum. */
-static bool take(PageSource *s, uint8_t *to, size_t len, GError **errp)
-{
-    while (len) {
-        size_t n = MIN(len, s->len - s->pos);
-
-        memcpy(to, s->buf + s->pos, n);
-        s->pos += n;
-        s->length += n;
-        to += n;
-        len -= n;
-        if (len) {
-            s->pos = s->len = 0;
-            if (!fill(s, errp)) {
-                return false;
-            }
-            if (s->at_end) {
-                error_set(errp, "the migration stream is cut off after %" PRIu64 " bytes",
-                          s->length);
-                return false;
-            }
-        }
-    }
-    return true;
-}
 
 /* --- Head of the RAM section --- */
 
@@ -125,8 +41,9 @@ static bool read_header(PageSource *s, GError **errp)
     ByteReader in;
     uint8_t mark;
 
-    if (!peek(s, HEADER_MAX, &in, errp) || !stream_get_header(&in, &s->r->config, errp) ||
-        !byte_reader_get_u8(&in, &mark, errp) || !stream_get_section(&in, mark, &section, errp)) {
+    if (!page_input_peek(&s->in, HEADER_MAX, &in, errp) ||
+        !stream_get_header(&in, &s->r->config, errp) || !byte_reader_get_u8(&in, &mark, errp) ||
+        !stream_get_section(&in, mark, &section, errp)) {
         return false;
     }
     if (s->r->config.mapped_ram || strcmp(section.idstr, RAM_DELTA_SECTION_NAME) == 0) {
@@ -135,7 +52,7 @@ static bool read_header(PageSource *s, GError **errp)
         return false;
     }
     if (mark != STREAM_SECTION_START || strcmp(section.idstr, RAM_SECTION_NAME) != 0 ||
-        section.version != RAM_SECTION_VERSION || section.id != STREAM_SECTION_ID_RAM) {
+        section.version != RAM_SECTION_VERSION_RUNS || section.id != STREAM_SECTION_ID_RAM) {
         error_set(errp, "the stream begins with the section '%s', version %u, instead of RAM",
                   section.idstr, section.version);
         return false;
@@ -145,7 +62,7 @@ static bool read_header(PageSource *s, GError **errp)
                   s->r->config.machine_type, s->r->machine_type);
         return false;
     }
-    consume(s, &in);
+    page_input_consume(&s->in, &in);
     return true;
 }
 
@@ -156,7 +73,8 @@ static bool read_block_head(PageSource *s, uint64_t *ret_length, GError **errp)
     uint64_t length;
     ByteReader in;
 
-    if (!peek(s, WORD_MAX, &in, errp) || !byte_reader_get_counted_string(&in, &name, errp) ||
+    if (!page_input_peek(&s->in, HEAD_MAX, &in, errp) ||
+        !byte_reader_get_counted_string(&in, &name, errp) ||
         !byte_reader_get_be64(&in, &length, errp)) {
         return false;
     }
@@ -168,7 +86,7 @@ static bool read_block_head(PageSource *s, uint64_t *ret_length, GError **errp)
                   name, length, block ? "one" : "none", block ? block->size : 0);
         return false;
     }
-    consume(s, &in);
+    page_input_consume(&s->in, &in);
     *ret_length = length;
     return true;
 }
@@ -177,10 +95,11 @@ static bool read_section_end(PageSource *s, GError **errp)
 {
     ByteReader in;
 
-    if (!peek(s, 5, &in, errp) || !stream_get_footer(&in, STREAM_SECTION_ID_RAM, errp)) {
+    if (!page_input_peek(&s->in, 5, &in, errp) ||
+        !stream_get_footer(&in, STREAM_SECTION_ID_RAM, errp)) {
         return false;
     }
-    consume(s, &in);
+    page_input_consume(&s->in, &in);
     return true;
 }
 
@@ -188,10 +107,10 @@ static bool read_word(PageSource *s, uint64_t *ret_word, GError **errp)
 {
     ByteReader in;
 
-    if (!peek(s, 8, &in, errp) || !byte_reader_get_be64(&in, ret_word, errp)) {
+    if (!page_input_peek(&s->in, 8, &in, errp) || !byte_reader_get_be64(&in, ret_word, errp)) {
         return false;
     }
-    consume(s, &in);
+    page_input_consume(&s->in, &in);
     return true;
 }
 
@@ -235,13 +154,36 @@ static bool read_start(PageSource *s, GError **errp)
 
 /* --- Pages --- */
 
-static bool read_page_head(PageSource *s, uint64_t *ret_word, GError **errp)
+/* One run; flags tell of what kind. */
+typedef struct RunHead {
+    unsigned flags;
+    uint64_t offset;
+    uint64_t length;
+} RunHead;
+
+static bool check_run(const PageSource *s, const RunHead *head, GError **errp)
+{
+    unsigned flags = head->flags & ~(RAM_FLAG_CONTINUE | RAM_FLAG_ZERO);
+
+    if (flags != RAM_FLAG_RUN || !s->block || head->length == 0 || head->offset >= s->block->size ||
+        head->length > s->block->size - head->offset) {
+        error_set(errp,
+                  "the RAM section is damaged: 0x%016" PRIx64 " is no run of %" PRIu64
+                  " bytes of block '%s'",
+                  head->offset | head->flags, head->length, s->block ? s->block->name : "(none)");
+        return false;
+    }
+    return true;
+}
+
+static bool read_run_head(PageSource *s, RunHead *ret_head, GError **errp)
 {
     g_autofree char *name = NULL;
+    uint32_t pages = 0;
     ByteReader in;
     uint64_t word;
 
-    if (!peek(s, WORD_MAX, &in, errp) || !byte_reader_get_be64(&in, &word, errp)) {
+    if (!page_input_peek(&s->in, HEAD_MAX, &in, errp) || !byte_reader_get_be64(&in, &word, errp)) {
         return false;
     }
     if (!(word & (RAM_FLAG_EOS | RAM_FLAG_CONTINUE))) {
@@ -249,62 +191,66 @@ static bool read_page_head(PageSource *s, uint64_t *ret_word, GError **errp)
             return false;
         }
         s->block = ram_list_find(s->r->ram, name);
+        s->hinted = false;
     }
-    consume(s, &in);
-    *ret_word = word;
-    return true;
-}
-
-static bool check_page(const PageSource *s, uint64_t word, GError **errp)
-{
-    unsigned flags = word & RAM_FLAG_MASK & ~RAM_FLAG_CONTINUE;
-
-    if ((flags != RAM_FLAG_PAGE && flags != RAM_FLAG_ZERO) || !s->block ||
-        (word & ~RAM_FLAG_MASK) >= s->block->size) {
-        error_set(errp, "the RAM section is damaged: 0x%016" PRIx64 " is no page of block '%s'",
-                  word, s->block ? s->block->name : "(none)");
+    if (word != RAM_FLAG_EOS && !byte_reader_get_be32(&in, &pages, errp)) {
         return false;
     }
-    return true;
+    page_input_consume(&s->in, &in);
+    *ret_head = (RunHead){ .flags = word & RAM_FLAG_MASK,
+                           .offset = word & ~RAM_FLAG_MASK,
+                           .length = (uint64_t)pages * STREAM_PAGE_SIZE };
+    return word == RAM_FLAG_EOS || check_run(s, ret_head, errp);
 }
 
-static bool read_zero_page(PageSource *s, uint8_t *page, GError **errp)
+/* Writing zeros to pages that are zero would only use memory. */
+static void clear_pages(RamBlock *block, uint64_t from, uint64_t length)
 {
-    ByteReader in;
-    uint8_t fill_byte;
-
-    if (!peek(s, 1, &in, errp) || !byte_reader_get_u8(&in, &fill_byte, errp)) {
-        return false;
-    }
-    consume(s, &in);
-    /* Writing zeros to a page that is zero would only use memory. */
-    if (fill_byte || !page_is_zero(page)) {
-        memset(page, fill_byte, STREAM_PAGE_SIZE);
-    }
-    return true;
-}
-
-static bool read_pages(PageSource *s, GError **errp)
-{
-    for (;;) {
-        uint64_t word;
-        uint8_t *page;
-
-        if (!read_page_head(s, &word, errp)) {
-            return false;
+    for (uint64_t pos = from; pos < from + length; pos += STREAM_PAGE_SIZE) {
+        if (!page_is_zero(block->host + pos)) {
+            memset(block->host + pos, 0, STREAM_PAGE_SIZE);
         }
-        if (word == RAM_FLAG_EOS) {
+    }
+}
+
+static bool note_run(PageSource *s, const RunHead *head, GError **errp)
+{
+    PackedRun run = { .block = s->block, .offset = head->offset, .length = head->length };
+
+    run.zero = head->flags & RAM_FLAG_ZERO;
+    if (!run.zero && !page_input_skip(&s->in, run.length, &run.file_offset, errp)) {
+        return false;
+    }
+    g_array_append_val(s->r->runs, run);
+    return true;
+}
+
+static bool fill_run(PageSource *s, const RunHead *head, GError **errp)
+{
+    if (head->flags & RAM_FLAG_ZERO) {
+        clear_pages(s->block, head->offset, head->length);
+        return true;
+    }
+    if (head->length >= LONG_RUN && !s->hinted) {
+        ram_block_hint_hugepages(s->block);
+        s->hinted = true;
+    }
+    return page_input_take(&s->in, s->block->host + head->offset, head->length, errp);
+}
+
+static bool read_runs(PageSource *s, GError **errp)
+{
+    RunHead head;
+
+    while (read_run_head(s, &head, errp)) {
+        if (head.flags == RAM_FLAG_EOS) {
             return read_section_end(s, errp);
         }
-        if (!check_page(s, word, errp)) {
-            return false;
-        }
-        page = s->block->host + (word & ~RAM_FLAG_MASK);
-        if (!(word & RAM_FLAG_ZERO ? read_zero_page(s, page, errp)
-                                   : take(s, page, STREAM_PAGE_SIZE, errp))) {
+        if (!(s->r->runs ? note_run : fill_run)(s, &head, errp)) {
             return false;
         }
     }
+    return false;
 }
 
 /* PART sections may come any number of times, END once. */
@@ -314,7 +260,7 @@ static bool read_parts(PageSource *s, GError **errp)
         ByteReader in;
         uint8_t mark;
 
-        if (!peek(s, 5, &in, errp) || !byte_reader_get_u8(&in, &mark, errp)) {
+        if (!page_input_peek(&s->in, 5, &in, errp) || !byte_reader_get_u8(&in, &mark, errp)) {
             return false;
         }
         if (mark != STREAM_SECTION_PART && mark != STREAM_SECTION_END) {
@@ -324,8 +270,8 @@ static bool read_parts(PageSource *s, GError **errp)
         if (!stream_get_section_more(&in, STREAM_SECTION_ID_RAM, errp)) {
             return false;
         }
-        consume(s, &in);
-        if (!read_pages(s, errp)) {
+        page_input_consume(&s->in, &in);
+        if (!read_runs(s, errp)) {
             return false;
         }
         if (mark == STREAM_SECTION_END) {
@@ -343,7 +289,7 @@ static bool read_info(PageSource *s, GError **errp)
     size_t crc_pos;
     uint8_t mark;
 
-    if (!peek(s, KiB, &in, errp) || !byte_reader_get_u8(&in, &mark, errp) ||
+    if (!page_input_peek(&s->in, KiB, &in, errp) || !byte_reader_get_u8(&in, &mark, errp) ||
         !stream_get_section(&in, mark, &section, errp)) {
         return false;
     }
@@ -356,8 +302,8 @@ static bool read_info(PageSource *s, GError **errp)
         !stream_get_footer(&in, section.id, errp)) {
         return false;
     }
-    memset(s->buf + s->pos + crc_pos, 0, sizeof(s->r->info.crc));
-    consume(s, &in);
+    memset(s->in.buf + s->in.pos + crc_pos, 0, sizeof(s->r->info.crc));
+    page_input_consume(&s->in, &in);
     return true;
 }
 
@@ -371,15 +317,15 @@ static bool read_tail(PageSource *s, GError **errp)
     }
     s->r->tail = g_byte_array_new();
     g_byte_array_set_size(s->r->tail, info->tail_length);
-    if (!take(s, s->r->tail->data, info->tail_length, errp)) {
+    if (!page_input_take(&s->in, s->r->tail->data, info->tail_length, errp)) {
         return false;
     }
-    s->crc = crc32c(s->crc, s->r->tail->data, info->tail_length);
-    if (s->crc != info->crc || s->length != info->length) {
+    s->in.crc = crc32c(s->in.crc, s->r->tail->data, info->tail_length);
+    if (s->in.crc != info->crc || s->in.length != info->length) {
         error_set(errp,
                   "the stream is damaged: checksum 0x%08x instead of 0x%08x, %" PRIu64
                   " bytes instead of %" PRIu64,
-                  s->crc, info->crc, s->length, info->length);
+                  s->in.crc, info->crc, s->in.length, info->length);
         return false;
     }
     return true;
@@ -391,32 +337,41 @@ static void clear_block(RamBlock *block)
     if (block->kind == RAM_ANONYMOUS && madvise(block->host, block->size, MADV_DONTNEED) == 0) {
         return;
     }
-    for (uint64_t pos = 0; pos < block->size; pos += STREAM_PAGE_SIZE) {
-        if (!page_is_zero(block->host + pos)) {
-            memset(block->host + pos, 0, STREAM_PAGE_SIZE);
-        }
-    }
+    clear_pages(block, 0, block->size);
 }
 
-static bool read_all(RamPagesRead *r, GError **errp)
+static bool read_all(PageSource *s, GError **errp)
 {
-    g_autofree uint8_t *buf = g_malloc(BUFFER_SIZE);
-    PageSource s = { .r = r, .buf = buf };
+    RamPagesRead *r = s->r;
 
-    if (!read_header(&s, errp) || !read_start(&s, errp)) {
+    if (!read_header(s, errp) || !read_start(s, errp)) {
         return false;
     }
-    for (unsigned i = 0; i < ram_list_count(r->ram); i++) {
+    for (unsigned i = 0; !r->runs && i < ram_list_count(r->ram); i++) {
         clear_block(ram_list_get(r->ram, i));
     }
-    return read_parts(&s, errp) && read_info(&s, errp) && read_tail(&s, errp);
+    return read_parts(s, errp) && read_info(s, errp) && read_tail(s, errp);
+}
+
+static bool read_stream(RamPagesRead *r, uint64_t start, GError **errp)
+{
+    PageSource s = { .r = r };
+    bool ok = page_input_init(&s.in, r->fd, start, r->cancelled, errp) && read_all(&s, errp);
+
+    page_input_clear(&s.in);
+    if (!ok) {
+        g_prefix_error(errp, "migration stream: ");
+    }
+    return ok;
 }
 
 bool ram_pages_read(RamPagesRead *r, GError **errp)
 {
-    if (!read_all(r, errp)) {
-        g_prefix_error(errp, "migration stream: ");
-        return false;
-    }
-    return true;
+    return read_stream(r, 0, errp);
+}
+
+bool ram_pages_index(RamPagesRead *r, uint64_t start, GError **errp)
+{
+    r->runs = g_array_new(FALSE, FALSE, sizeof(PackedRun));
+    return read_stream(r, start, errp);
 }

@@ -1,15 +1,16 @@
 /*
- * A sequential stream, written: RAM as a run of pages, for pipes and sockets.
+ * A sequential stream, written: RAM as runs of pages, for pipes and sockets.
  *
- * Each page has a 64-bit word in front, its offset and flags, and the name of its block if that is
- * another one than before. The words are collected in a buffer and go out together with the pages,
- * which are not copied.
+ * Each run has a head in front: its offset and flags, the name of its block if that is another one than
+ * before, its length. Heads are collected in a buffer and go out together with the pages, which are not
+ * copied.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "migration/ram-pages.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -20,8 +21,16 @@
 #include "util/crc32c.h"
 #include "util/error.h"
 #include "util/io.h"
+#include "util/units.h"
 
-#define BATCH_PAGES 256
+#define BATCH_RUNS 256
+#define BATCH_BYTES (UINT64_C(1) * MiB)
+/* The longest head: 64-bit word, name of a block, number of pages. */
+#define HEAD_MAX (8u + 1 + 255 + 4)
+/* What is put in one piece without a look at the batch, besides a head. */
+#define START_MAX (64 * KiB)
+/* As much as one may ask for without privileges: fewer changes between us and the reader. */
+#define PIPE_BYTES ((int)MiB)
 #define POLL_MS 50
 
 typedef struct PageStream {
@@ -30,7 +39,7 @@ typedef struct PageStream {
     uint32_t crc;
     const RamBlock *last; /* that the last word named */
     GByteArray *words;    /* what is not a page, of the batch */
-    struct iovec iov[2 * BATCH_PAGES + 1];
+    struct iovec iov[2 * BATCH_RUNS + 1];
     int n_iov;
     guint word_start; /* of the words not yet in iov */
     uint64_t batch_bytes;
@@ -114,44 +123,62 @@ static bool flush(PageStream *s, GError **errp)
 
 /* --- Pages --- */
 
-static void put_word(PageStream *s, const RamBlock *block, uint64_t offset, unsigned flag)
+static void put_head(PageStream *s, const RamBlock *block, uint64_t offset, uint64_t length)
 {
     bool same = s->last == block;
 
-    byte_array_put_be64(s->words, offset | flag | (same ? RAM_FLAG_CONTINUE : 0));
+    byte_array_put_be64(s->words, offset | RAM_FLAG_RUN | (same ? RAM_FLAG_CONTINUE : 0));
     if (!same) {
         byte_array_put_counted_string(s->words, block->name);
         s->last = block;
     }
+    byte_array_put_be32(s->words, length / STREAM_PAGE_SIZE);
 }
 
-static bool put_page(PageStream *s, RamBlock *block, uint64_t offset, GError **errp)
+/* The arrays are large enough for one more: elements of iov stay valid. */
+static bool batch_is_full(const PageStream *s)
 {
-    uint8_t *page = block->host + offset;
-
-    if (page_is_zero(page)) {
-        put_word(s, block, offset, RAM_FLAG_ZERO);
-        byte_array_put_u8(s->words, 0);
-        transfer_count(&s->w->control->zero_pages, 1);
-    } else {
-        put_word(s, block, offset, RAM_FLAG_PAGE);
-        seal_words(s);
-        s->iov[s->n_iov++] = (struct iovec){ .iov_base = page, .iov_len = STREAM_PAGE_SIZE };
-        s->batch_bytes += STREAM_PAGE_SIZE;
-        transfer_count(&s->w->control->normal_pages, 1);
-    }
-    /* The array was made large enough for a batch: elements of iov stay valid. */
-    return s->n_iov + 2 < (int)G_N_ELEMENTS(s->iov) && s->words->len < BATCH_PAGES * 256
-               ? true
-               : flush(s, errp);
+    return s->batch_bytes >= BATCH_BYTES || s->n_iov + 2 >= (int)G_N_ELEMENTS(s->iov) ||
+           s->words->len >= BATCH_RUNS * HEAD_MAX;
 }
 
+static bool put_pages(PageStream *s, RamBlock *block, uint64_t from, uint64_t to, GError **errp)
+{
+    put_head(s, block, from, to - from);
+    seal_words(s);
+    s->iov[s->n_iov++] = (struct iovec){ .iov_base = block->host + from, .iov_len = to - from };
+    s->batch_bytes += to - from;
+    transfer_count(&s->w->control->normal_pages, (to - from) / STREAM_PAGE_SIZE);
+    return !batch_is_full(s) || flush(s, errp);
+}
+
+/* The end of the pages from `from` on that are all zero, or all not; at the limit at the latest. */
+static uint64_t run_end(const RamBlock *block, uint64_t from, uint64_t to, bool *ret_zero)
+{
+    uint64_t end = from + STREAM_PAGE_SIZE;
+
+    *ret_zero = page_is_zero(block->host + from);
+    to = MIN(to, ROUND_DOWN(from, RAM_RUN_MAX) + RAM_RUN_MAX);
+    while (end < to && page_is_zero(block->host + end) == *ret_zero) {
+        end += STREAM_PAGE_SIZE;
+    }
+    return end;
+}
+
+/* Zero pages are left out: all memory of the reader is zero at first. */
 static bool put_run(PageStream *s, RamBlock *block, uint64_t from, uint64_t to, GError **errp)
 {
-    for (; from < to; from += STREAM_PAGE_SIZE) {
-        if (!put_page(s, block, from, errp)) {
+    while (from < to) {
+        bool zero;
+        uint64_t end = run_end(block, from, to, &zero);
+
+        if (zero) {
+            transfer_count(&s->w->control->zero_pages, (end - from) / STREAM_PAGE_SIZE);
+        } else if (!put_pages(s, block, from, end, errp)) {
             return false;
         }
+        transfer_count(&s->w->control->done_bytes, end - from);
+        from = end;
     }
     return true;
 }
@@ -169,34 +196,36 @@ static bool put_unchanged(PageStream *s, RamBlock *block, uint64_t from, uint64_
         if (!more) {
             break;
         }
+        transfer_count(&s->w->control->done_bytes, run.from - from);
         if (!put_run(s, block, run.from, run.to, errp)) {
             return false;
         }
         from = run.to;
     }
+    transfer_count(&s->w->control->done_bytes, to - from);
     return true;
 }
 
 static bool put_block(PageStream *s, const RamPlanBlock *plan, GError **errp)
 {
+    RamBlock *block = plan->block;
     uint64_t pos = 0;
 
-    for (guint i = 0; i <= plan->ranges->len; i++) {
-        PageRange end = { .offset = plan->block->size };
-        const PageRange *r =
-            i < plan->ranges->len ? &g_array_index(plan->ranges, PageRange, i) : &end;
+    for (guint i = 0; i < plan->ranges->len; i++) {
+        const PageRange *r = &g_array_index(plan->ranges, PageRange, i);
+        uint64_t end = r->offset + r->length;
 
-        if (!put_unchanged(s, plan->block, pos, r->offset, errp) ||
-            (r->kind == PAGE_DATA &&
-             !put_run(s, plan->block, r->offset, r->offset + r->length, errp))) {
+        if (!put_unchanged(s, block, pos, r->offset, errp)) {
             return false;
         }
-        pos = r->offset + r->length;
-        __atomic_store_n(&s->w->control->done_bytes,
-                         MIN(s->w->control->total_bytes, s->w->control->done_bytes + r->length),
-                         __ATOMIC_RELAXED);
+        if (r->kind == PAGE_ZERO) {
+            transfer_count(&s->w->control->done_bytes, r->length);
+        } else if (!put_run(s, block, r->offset, end, errp)) {
+            return false;
+        }
+        pos = end;
     }
-    return true;
+    return put_unchanged(s, block, pos, block->size, errp);
 }
 
 /* --- The parts of the stream --- */
@@ -207,7 +236,7 @@ static void put_start(PageStream *s, const CapturedState *state)
 
     stream_put_header(s->words, &state->config);
     stream_put_section(s->words, STREAM_SECTION_START, STREAM_SECTION_ID_RAM, RAM_SECTION_NAME, 0,
-                       RAM_SECTION_VERSION);
+                       RAM_SECTION_VERSION_RUNS);
     byte_array_put_be64(s->words, plan->total | RAM_FLAG_MEM_SIZE);
     for (unsigned i = 0; i < plan->n_blocks; i++) {
         byte_array_put_counted_string(s->words, plan->blocks[i].block->name);
@@ -217,7 +246,7 @@ static void put_start(PageStream *s, const CapturedState *state)
     stream_put_footer(s->words, STREAM_SECTION_ID_RAM);
 }
 
-static bool put_pages(PageStream *s, GError **errp)
+static bool put_ram(PageStream *s, GError **errp)
 {
     stream_put_section_more(s->words, STREAM_SECTION_END, STREAM_SECTION_ID_RAM);
     for (unsigned i = 0; i < s->w->plan->n_blocks; i++) {
@@ -249,11 +278,13 @@ bool ram_pages_write(const RamPagesWrite *w, CapturedState *state, GError **errp
     if (!fd_set_nonblocking(w->fd, true, errp)) {
         return false;
     }
+    /* Refused where it is no pipe. */
+    (void)fcntl(w->fd, F_SETPIPE_SZ, PIPE_BYTES);
     s->w = w;
     /* Never grows while elements of iov point into it: a batch has at most this. */
-    s->words = g_byte_array_sized_new(BATCH_PAGES * 512);
+    s->words = g_byte_array_sized_new((BATCH_RUNS + 1) * HEAD_MAX + START_MAX);
     put_start(s, state);
-    ok = flush(s, errp) && put_pages(s, errp);
+    ok = flush(s, errp) && put_ram(s, errp);
     if (ok && ram_list_is_lost(w->ram)) {
         error_set(errp, "guest memory was lost while it was being saved: the file that it is "
                         "mapped from was truncated or cannot be read");

@@ -9,10 +9,14 @@
 #include <glib.h>
 #include <stdbool.h>
 
+#include "memory/restore-packed.h"
 #include "migration/ram-plan.h"
 #include "migration/snapshot-writer.h"
 #include "migration/stream.h"
 #include "migration/workers.h"
+
+/* A run of pages crosses no multiple of this, so that two threads of a reader share no huge page. */
+#define RAM_RUN_MAX (UINT64_C(2) << 20)
 
 typedef struct RamPagesWrite {
     int fd; /* borrowed; becomes non-blocking, so that a cancel is noticed */
@@ -33,6 +37,7 @@ typedef struct RamPagesRead {
     StreamConfig config;
     SnapshotInfo info;
     GByteArray *tail; /* sections of the devices and all after them */
+    GArray *runs;     /* of PackedRun, by ram_pages_index() */
 } RamPagesRead;
 
 /*
@@ -40,5 +45,11 @@ typedef struct RamPagesRead {
  * afterwards. The checksum has been verified on success.
  */
 bool ram_pages_read(RamPagesRead *r, GError **errp);
+
+/*
+ * The same of a stream that begins at `start` of a regular file, but pages are only noted in r->runs and
+ * RAM is not touched.
+ */
+bool ram_pages_index(RamPagesRead *r, uint64_t start, GError **errp);
 
 #endif

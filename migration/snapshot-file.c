@@ -392,7 +392,8 @@ static bool get_ram(SnapshotFile *file, SegmentReader *r, GError **errp)
         return get_delta(file, r, &section, errp);
     }
     if (mark != STREAM_SECTION_START || strcmp(section.idstr, RAM_SECTION_NAME) != 0 ||
-        section.version != RAM_SECTION_VERSION) {
+        section.version !=
+            (file->config.mapped_ram ? RAM_SECTION_VERSION : RAM_SECTION_VERSION_RUNS)) {
         error_set(errp, "the stream begins with the section '%s', version %u, instead of RAM",
                   section.idstr, section.version);
         return false;

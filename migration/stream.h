@@ -37,10 +37,13 @@ typedef enum StreamMark {
 #define RAM_FLAG_PAGE 0x08u
 #define RAM_FLAG_EOS 0x10u
 #define RAM_FLAG_CONTINUE 0x20u
+#define RAM_FLAG_RUN 0x400u
 #define RAM_FLAG_MASK UINT64_C(0xfff)
 
 #define RAM_SECTION_NAME "ram"
+/* At fixed offsets, and as a run of pages. */
 #define RAM_SECTION_VERSION 4
+#define RAM_SECTION_VERSION_RUNS 5
 
 /* Pages of guest RAM in files and streams, whatever the host's page size is. */
 #define STREAM_PAGE_SIZE 4096u
