@@ -17,41 +17,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'tests/lib'))
 import vm as vmlib  # noqa: E402
+from demo_report import MIB, Report, own_memory  # noqa: E402
 
 SEED, SECOND_SEED = 42, 1000
-MIB = 1 << 20
 # The region that clones write.
 WRITE_START, WRITE_LENGTH = 32 * MIB, 32 * MIB
 BALLOON = ['-device', 'virtio-balloon-pci,id=balloon0,free-page-reporting=on']
-
-
-class Report:
-    def __init__(self):
-        self.rows = []
-
-    def say(self, text):
-        print(f'  {text}', flush=True)
-
-    def row(self, what, seconds=None, written=None, memory=None):
-        self.rows.append((what, '' if seconds is None else f'{seconds * 1000:.1f} ms',
-                          '' if written is None else f'{written / MIB:.1f} MiB',
-                          '' if memory is None else f'{memory / MIB:.1f} MiB'))
-
-    def print_table(self):
-        heads = ('', 'time', 'written to file', 'own memory')
-        widths = [max(len(row[i]) for row in [heads, *self.rows]) for i in range(4)]
-        print()
-        for row in [heads, *self.rows]:
-            print('  ' + row[0].ljust(widths[0]) + ''.join('   ' + cell.rjust(width) for cell, width in zip(row[1:], widths[1:])))
-
-
-def own_memory(machine):
-    """Bytes of anonymous memory and page tables that exist only for this process."""
-    with open(f'/proc/{machine.pid}/smaps_rollup') as file:
-        fields = dict(line.split()[:2] for line in file if line[0].isalpha())
-    with open(f'/proc/{machine.pid}/status') as file:
-        tables = next(int(line.split()[1]) for line in file if line.startswith('VmPTE:'))
-    return (int(fields['Anonymous:']) + tables) * 1024
 
 
 def restore_and_time(path, options, mode='copy-on-write'):
@@ -81,7 +52,7 @@ def make_base(path, options, report):
 def show_eager_copy(path, options, pages, report):
     machine, seconds = restore_and_time(path, options, 'copy')
     with machine:
-        report.row('restore, eager copy', seconds, memory=own_memory(machine))
+        report.row('restore, eager copy', seconds, memory=own_memory(machine.pid))
         assert machine.console.verify(SEED) == pages
 
 
@@ -94,7 +65,7 @@ def check_written_clone(machine, seed):
 def show_one_clone_and_increment(path, increment, options, pages, report):
     machine, seconds = restore_and_time(path, options)
     with machine:
-        report.row('restore, copy-on-write', seconds, memory=own_memory(machine))
+        report.row('restore, copy-on-write', seconds, memory=own_memory(machine.pid))
         block = machine.restored_blocks()['pc.ram']
         assert block['mode'] == 'copy-on-write', block
         ticks = machine.console.fields('ticks')['ticks']
@@ -110,7 +81,7 @@ def show_one_clone_and_increment(path, increment, options, pages, report):
         machine.quit()
     machine, seconds = restore_and_time(increment, options)
     with machine:
-        report.row('restore of the increment', seconds, memory=own_memory(machine))
+        report.row('restore of the increment', seconds, memory=own_memory(machine.pid))
         check_written_clone(machine, SECOND_SEED)
         report.say('the increment is restored: written and unwritten pages are right')
 
@@ -120,13 +91,13 @@ def show_balloon(path, increment, options, report):
     with vmlib.restore(path, 'copy-on-write', **options) as machine:
         machine.console.command('balloon-start')
         machine.console.command(f'write {SECOND_SEED} {WRITE_START} {WRITE_LENGTH}')
-        before = own_memory(machine)
+        before = own_memory(machine.pid)
         begin = time.monotonic()
         machine.console.command(f'report {WRITE_START} {WRITE_LENGTH}')
         report.row(f'{WRITE_LENGTH // MIB} MiB written, then reported free', time.monotonic() - begin,
-                   memory=own_memory(machine))
+                   memory=own_memory(machine.pid))
         released = machine.restored_blocks()['pc.ram']['chunks-released']
-        report.say(f'free page reporting: {before / MIB:.1f} MiB of its own became {own_memory(machine) / MIB:.1f}, {released} chunks')
+        report.say(f'free page reporting: {before / MIB:.1f} MiB of its own became {own_memory(machine.pid) / MIB:.1f}, {released} chunks')
         check_written_clone(machine, 0)
         info = machine.save_increment(increment)
         report.row('increment after that', None, info['ram']['written-bytes'])
@@ -150,7 +121,7 @@ def show_many_clones(path, options, pages, count, report):
             clone.cont()
             clone.console.command('ping')
             times.append(time.monotonic() - begin)
-        memory = statistics.median(own_memory(clone) for clone in clones)
+        memory = statistics.median(own_memory(clone.pid) for clone in clones)
         report.row(f'{count} clones at once, median to first answer', statistics.median(times), memory=memory)
         for number, clone in enumerate(clones):
             assert clone.console.verify(SEED) == pages
@@ -159,7 +130,7 @@ def show_many_clones(path, options, pages, count, report):
             check_written_clone(clone, SECOND_SEED + number)
         report.say(f'{count} clones: each has verified {pages} pages, written {WRITE_LENGTH // MIB} MiB '
                    'of its own, and sees none of the others\' writes')
-        report.row('the same after each has written', memory=statistics.median(own_memory(clone) for clone in clones))
+        report.row('the same after each has written', memory=statistics.median(own_memory(clone.pid) for clone in clones))
 
 
 def main():

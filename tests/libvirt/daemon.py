@@ -81,7 +81,32 @@ def quoted(value):
     return str(int(value)) if isinstance(value, (bool, int)) else f'"{value}"'
 
 
-class Libvirt:
+class Virsh:
+    """virsh of a libvirt, by run_inside() and popen_inside() of the class."""
+
+    def virsh(self, *words, check=True, timeout=60):
+        """What the command printed, without the empty lines at its end. A failure raises VirshError, or with check=False
+        its message is returned. What virsh says stands in the daemon's log too and counts there as expected."""
+        words = [str(word) for word in words]
+        done = self.run_inside(['virsh', '-c', URI, *words], check=False, timeout=timeout)
+        if done.returncode == 0:
+            return done.stdout.rstrip('\n')
+        self.expected += [line.removeprefix('error: ') for line in done.stderr.splitlines() if line.strip()]
+        if check:
+            raise VirshError(words, done.returncode, done.stdout, done.stderr)
+        return done.stderr.strip()
+
+    def popen_virsh(self, *words, **options):
+        return self.popen_inside(['virsh', '-c', URI, *words], **options)
+
+    @property
+    def version(self):
+        """Of the library, as (9, 0, 0)."""
+        text = self.virsh('version')
+        return tuple(int(word) for word in re.search(r'Using library: libvirt (\d+)\.(\d+)\.(\d+)', text).groups())
+
+
+class Libvirt(Virsh):
     """Daemons that run until stop(); `folder` is an existing folder that everybody may enter, and keeps the logs."""
 
     def __init__(self, folder, chroot=None, start=True, **qemu_conf):
@@ -191,27 +216,6 @@ class Libvirt:
         return subprocess.Popen(line, **{'env': ENVIRONMENT, 'stdin': subprocess.DEVNULL, 'stdout': subprocess.PIPE,
                                          'stderr': subprocess.PIPE, 'text': True, **options})
 
-    def virsh(self, *words, check=True, timeout=60):
-        """What the command printed, without the empty lines at its end. A failure raises VirshError, or with check=False
-        its message is returned. What virsh says stands in the daemon's log too and counts there as expected."""
-        words = [str(word) for word in words]
-        done = self.run_inside(['virsh', '-c', URI, *words], check=False, timeout=timeout)
-        if done.returncode == 0:
-            return done.stdout.rstrip('\n')
-        self.expected += [line.removeprefix('error: ') for line in done.stderr.splitlines() if line.strip()]
-        if check:
-            raise VirshError(words, done.returncode, done.stdout, done.stderr)
-        return done.stderr.strip()
-
-    def popen_virsh(self, *words, **options):
-        return self.popen_inside(['virsh', '-c', URI, *words], **options)
-
-    @property
-    def version(self):
-        """Of the library, as (9, 0, 0)."""
-        text = self.virsh('version')
-        return tuple(int(word) for word in re.search(r'Using library: libvirt (\d+)\.(\d+)\.(\d+)', text).groups())
-
     # Logs
 
     def log_text(self):
@@ -251,6 +255,30 @@ class Libvirt:
     def domain_log(self, name):
         """What the emulator wrote to standard error, with libvirt's own lines about starting it."""
         path = self.state / f'log/qemu/{name}.log'
+        return path.read_text(errors='replace') if path.exists() else ''
+
+
+class MachineLibvirt(Virsh):
+    """The libvirt that runs on this machine, for the demonstration; no test touches it."""
+
+    def __init__(self, folder):
+        self.folder, self.expected = Path(folder), []
+
+    def answers(self):
+        return self.run_inside(['virsh', '-c', URI, 'uri'], check=False).returncode == 0
+
+    def inside(self, path):
+        return Path(path)
+
+    def run_inside(self, argv, check=True, timeout=60):
+        return subprocess.run([str(word) for word in argv], check=check, timeout=timeout, env=ENVIRONMENT,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+    def popen_inside(self, argv, **options):
+        return subprocess.Popen([str(word) for word in argv], **{'env': ENVIRONMENT, 'stdin': subprocess.DEVNULL, **options})
+
+    def domain_log(self, name):
+        path = Path(f'/var/log/libvirt/qemu/{name}.log')
         return path.read_text(errors='replace') if path.exists() else ''
 
 
