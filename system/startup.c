@@ -28,6 +28,7 @@
 #include "system/qtest.h"
 #include "system/restore-hooks.h"
 #include "system/sandbox.h"
+#include "system/secret.h"
 #include "system/settings.h"
 #include "system/state.h"
 #include "util/error.h"
@@ -36,7 +37,8 @@
 const QomType *const system_types[] = { qom_base_types,    cpu_object_types,
                                         hw_types,          iothread_types,
                                         ram_backend_types, chardev_types,
-                                        virtio_pci_types,  NULL };
+                                        virtio_pci_types,  secret_types,
+                                        NULL };
 
 /* What exists once in every process, before anything of the command line is looked at. */
 static void make_parts(SystemState *state)
