@@ -3,7 +3,8 @@
  *
  *   monitor.c   the set          session.c   one monitor: its client, input, output
  *   events.c    event queue      dispatch.c  a message in, its reply out
- *   framer.c    bytes to JSON    qmp-*.c     the monitor's own commands      human.c   words
+ *   framer.c    bytes to JSON    qmp-*.c     the monitor's own commands
+ *   human.c     commands in words     human-info.c, human-action.c   what these are
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -75,7 +76,8 @@ void events_deliver(MonitorSet *set);
 /* The version as query-version and the greeting give it, a new reference. */
 json_object *monitor_version(void);
 
-/* human.c */
+/* human.c; the tables end with a NULL name, their opaque is the MonitorSet */
+extern const MonitorHumanCommand human_action_commands[], human_info_commands[];
 char *human_run(MonitorSet *set, const char *line, bool has_cpu_index, int64_t cpu_index,
                 GError **errp);
 

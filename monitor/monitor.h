@@ -23,7 +23,7 @@
 typedef struct MonitorSet MonitorSet;
 
 /*
- * A command that exists only in words (human-monitor-command). "info status" is built in. @run is
+ * A command that exists only in words (human-monitor-command). What human-*.c know is built in. @run is
  * given the words after the name and answers with an owned text that ends in a newline, or NULL
  * and an error.
  */
