@@ -8,22 +8,35 @@
 /* Chunks filled ahead of the moves: written pages exist twice in them. */
 #define WINDOW 64
 
+static bool must_wait(const DetachJob *job)
+{
+    return !job->cancelled && !job->error && job->next < job->chunks->len &&
+           (job->held_back || (!job->no_window && job->filled_ahead >= WINDOW));
+}
+
 /* The next chunk to fill; NULL = none is left or the job has failed. */
 static DetachChunk *next_to_fill(DetachJob *job)
 {
     DetachChunk *c = NULL;
 
     g_mutex_lock(&job->lock);
-    while (!job->cancelled && !job->error && !job->no_window && job->next < job->chunks->len &&
-           job->filled_ahead >= WINDOW) {
+    while (must_wait(job)) {
         g_cond_wait(&job->room, &job->lock);
     }
     if (!job->cancelled && !job->error && job->next < job->chunks->len) {
         c = detach_chunk(job, job->next++);
         job->filled_ahead++;
+        job->n_filling++;
     }
     g_mutex_unlock(&job->lock);
     return c;
+}
+
+static void end_filling(DetachJob *job)
+{
+    g_mutex_lock(&job->lock);
+    job->n_filling--;
+    g_mutex_unlock(&job->lock);
 }
 
 void detach_fail(DetachJob *job, GError *error)
@@ -56,8 +69,10 @@ static gpointer fill_thread(gpointer opaque)
 
     while ((c = next_to_fill(job)) != NULL) {
         GError *err = NULL;
+        bool ok = staging_fill(c->staging, c->chunk, scanner, &err);
 
-        if (!staging_fill(c->staging, c->chunk, scanner, &err)) {
+        end_filling(job);
+        if (!ok) {
             detach_fail(job, err);
             break;
         }
@@ -82,6 +97,25 @@ void detach_fillers_unleash(DetachJob *job)
 {
     g_mutex_lock(&job->lock);
     job->no_window = true;
+    g_cond_broadcast(&job->room);
+    g_mutex_unlock(&job->lock);
+}
+
+bool detach_fillers_hold_back(DetachJob *job)
+{
+    bool idle;
+
+    g_mutex_lock(&job->lock);
+    job->held_back = true;
+    idle = job->n_filling == 0;
+    g_mutex_unlock(&job->lock);
+    return idle;
+}
+
+void detach_fillers_let_go(DetachJob *job)
+{
+    g_mutex_lock(&job->lock);
+    job->held_back = false;
     g_cond_broadcast(&job->room);
     g_mutex_unlock(&job->lock);
 }

@@ -46,7 +46,9 @@ struct DetachJob {
     GCond room;
     guint next; /* to fill */
     guint filled_ahead;
+    guint n_filling;
     bool no_window;
+    bool held_back; /* no chunk is begun */
     bool cancelled;
     GError *error; /* the first one */
 };
@@ -71,6 +73,12 @@ void detach_fillers_start(DetachJob *job, unsigned n);
 unsigned detach_fillers_most(void);
 /* Fill whatever is left, however far ahead of the moves. */
 void detach_fillers_unleash(DetachJob *job);
+/*
+ * No thread begins a chunk until they are let go again: they would take the CPU and the lock of the address
+ * space from who pauses the guest. False = some are at one still.
+ */
+bool detach_fillers_hold_back(DetachJob *job);
+void detach_fillers_let_go(DetachJob *job);
 void detach_fillers_stop(DetachJob *job);
 /* A filled chunk was moved: there is room for the next one. */
 void detach_fillers_advance(DetachJob *job);

@@ -354,10 +354,14 @@ static void move_some(DetachJob *job)
     if (us == 0 || !any_ready(job)) {
         return;
     }
+    if (us == PAUSE_US && !detach_fillers_hold_back(job)) {
+        return;
+    }
     base_guard_pause(job->guard);
     move_ready(job, began + us);
     base_guard_resume(job->guard);
     count_pause(job, began);
+    detach_fillers_let_go(job);
 }
 
 static bool all_is_moved(DetachJob *job)
