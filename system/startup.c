@@ -213,6 +213,21 @@ static bool build_board(SystemState *state, GError **errp)
     return qtest_open(state, errp);
 }
 
+/* -sandbox: what needs more than it leaves has been opened by now, and neither guest nor snapshot has had a word. */
+static bool enter_sandbox(SystemState *state, GError **errp)
+{
+    const SandboxOptions *sandbox = state->options->sandbox;
+
+    if (!sandbox) {
+        return true;
+    }
+    if (!sandbox_enter(sandbox, errp)) {
+        return false;
+    }
+    log_printf(LOG_STARTUP, "sandbox");
+    return true;
+}
+
 /* The guest's first state: that of a reset, or one that comes in. */
 static bool begin(SystemState *state, GError **errp)
 {
@@ -255,10 +270,7 @@ bool startup_build(SystemState *state, GError **errp)
         return false;
     }
     log_printf(LOG_STARTUP, "devices");
-    if (state->options->sandbox && !sandbox_enter(state->options->sandbox, errp)) {
-        return false;
-    }
-    if (!begin(state, errp)) {
+    if (!enter_sandbox(state, errp) || !begin(state, errp)) {
         return false;
     }
     log_printf(LOG_STARTUP, "%s", state->options->incoming ? "loading asked for" : "guest started");
