@@ -315,8 +315,9 @@ static const Command commands[] = {
     { 0 },
 };
 
-static const Command *const tables[] = { commands,         pci_commands, virtio_commands,
-                                         balloon_commands, rng_commands, vserial_commands };
+static const Command *const tables[] = { commands,         pci_commands,  virtio_commands,
+                                         balloon_commands, rng_commands,  vserial_commands,
+                                         power_commands,   agent_commands };
 
 static const Command *find_command(const char *name)
 {

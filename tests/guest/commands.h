@@ -23,6 +23,6 @@ typedef struct Command {
 } Command;
 
 extern const Command pci_commands[], virtio_commands[], balloon_commands[], rng_commands[],
-    vserial_commands[];
+    vserial_commands[], power_commands[], agent_commands[];
 
 #endif

@@ -85,6 +85,13 @@ char *serial_get_line(char *line, size_t size);
 /* Whether anything has arrived since the last call; reads no port. */
 bool serial_has_news(void);
 
+/* power.c */
+/* False: no ACPI registers were found. */
+bool power_off(void);
+void power_reset(void);
+/* Switches off when the button has been pressed and the guest was told to obey it; called while idle. */
+void power_poll(void);
+
 /* text.c */
 bool text_equal(const char *a, const char *b);
 /* Cuts the first word off *text; "" at the end. */

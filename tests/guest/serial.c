@@ -94,6 +94,7 @@ static char get_char(void)
             return (char)port_in8(COM1);
         }
         interrupts_seen = seen;
+        power_poll();
         ring0_call(RING0_WAIT, (uintptr_t)&serial_interrupts, seen, 0);
     }
 }

@@ -111,4 +111,10 @@ void virtio_print_result(VirtioResult result);
 Virtio *virtio_device(uint64_t i);
 extern Virtio balloon_device, rng_device, vserial_device;
 
+/* vserial.c, once the device is started: data and control messages of a port */
+VirtioResult vserial_send(unsigned port, const void *data, uint64_t length);
+VirtioResult vserial_send_control(uint32_t port, uint16_t event, uint16_t value);
+/* The next byte if one has come. */
+bool vserial_take_byte(unsigned port, char *ret_byte);
+
 #endif

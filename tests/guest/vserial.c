@@ -68,7 +68,7 @@ static VirtioResult send(unsigned queue, const void *data, uint64_t length)
     return ring_do(&vserial_device, queue, &ignored);
 }
 
-static VirtioResult send_control(uint32_t port, uint16_t event, uint16_t value)
+VirtioResult vserial_send_control(uint32_t port, uint16_t event, uint16_t value)
 {
     static ControlMessage message;
 
@@ -123,7 +123,7 @@ static VirtioResult start(uint64_t wanted)
     }
     if (multiport) {
         give_buffers(CONTROL_IN, control_in[0], CONTROL_BUFFERS, CONTROL_SIZE);
-        result = send_control(UINT32_MAX, DEVICE_READY, 1);
+        result = vserial_send_control(UINT32_MAX, DEVICE_READY, 1);
     }
     return result;
 }
@@ -143,9 +143,9 @@ static void run_start(const Command *command, const uint64_t *arguments, unsigne
 static void answer_control(const ControlMessage *message)
 {
     if (message->event == PORT_ADD) {
-        send_control(message->port, PORT_READY, 1);
+        vserial_send_control(message->port, PORT_READY, 1);
     } else if (message->event == CONSOLE_PORT && message->value == 1) {
-        send_control(message->port, PORT_OPEN, 1);
+        vserial_send_control(message->port, PORT_OPEN, 1);
     }
 }
 
@@ -194,8 +194,8 @@ static void run_events(const Command *command, const uint64_t *arguments, unsign
 /* PORT EVENT VALUE: any control message */
 static void run_control(const Command *command, const uint64_t *arguments, unsigned count)
 {
-    virtio_print_result(
-        send_control((uint32_t)arguments[0], (uint16_t)arguments[1], (uint16_t)arguments[2]));
+    virtio_print_result(vserial_send_control((uint32_t)arguments[0], (uint16_t)arguments[1],
+                                             (uint16_t)arguments[2]));
 }
 
 /* PORT TEXT */
@@ -222,6 +222,39 @@ static void run_send(const Command *command, const uint64_t *arguments, unsigned
                             : send(queue_in(arguments[0]) + 1, (void *)arguments[1], arguments[2]));
 }
 
+VirtioResult vserial_send(unsigned port, const void *data, uint64_t length)
+{
+    return port < MAX_PORTS ? send(queue_in(port) + 1, data, length) : VIRTIO_ABSENT;
+}
+
+static char take_rest(uint64_t port)
+{
+    Ring *ring = &rings[queue_in(port)];
+    char byte = data_in[port][rest[port].id][rest[port].at++];
+
+    if (rest[port].at == rest[port].length) {
+        ring_offer(ring, (uint16_t)rest[port].id);
+        ring_kick(ring);
+    }
+    return byte;
+}
+
+bool vserial_take_byte(unsigned port, char *ret_byte)
+{
+    if (port >= MAX_PORTS || !vserial_device.started) {
+        return false;
+    }
+    if (rest[port].at == rest[port].length) {
+        rest[port].at = rest[port].length = 0;
+        if (!ring_take(&rings[queue_in(port)], &rest[port].id, &rest[port].length) ||
+            rest[port].id >= DATA_BUFFERS || rest[port].length == 0) {
+            return false;
+        }
+    }
+    *ret_byte = take_rest(port);
+    return true;
+}
+
 /* The next byte of a port; waits for it. */
 static VirtioResult next_byte(uint64_t port, char *ret_byte)
 {
@@ -236,11 +269,7 @@ static VirtioResult next_byte(uint64_t port, char *ret_byte)
         rest[port].length = rest[port].at = 0;
         return result == VIRTIO_DONE ? VIRTIO_ABSENT : result;
     }
-    *ret_byte = data_in[port][rest[port].id][rest[port].at++];
-    if (rest[port].at == rest[port].length) {
-        ring_offer(ring, (uint16_t)rest[port].id);
-        ring_kick(ring);
-    }
+    *ret_byte = take_rest(port);
     return VIRTIO_DONE;
 }
 
