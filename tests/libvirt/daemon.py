@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -111,7 +112,7 @@ class Libvirt(Virsh):
 
     def __init__(self, folder, chroot=None, start=True, **qemu_conf):
         self.folder, self.chroot = Path(folder), chroot
-        self.state = self.folder / f'libvirt-{os.getpid()}-{id(self):x}'
+        self.state = Path(tempfile.mkdtemp(prefix='libvirt-', dir=folder))
         self.qemu_conf = {**QEMU_CONF, **qemu_conf}
         self.expected = []
         self.pids = {}
