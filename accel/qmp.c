@@ -18,7 +18,8 @@ StatusInfo *qmp_query_status(RunStateControl *rs, GError **errp)
 
 bool qmp_stop(RunStateControl *rs, QapiReply *reply, GError **errp)
 {
-    if (runstate_is_running(rs)) {
+    /* In save-vm the VM would run on by itself when its memory has been read. */
+    if (runstate_is_running(rs) || runstate_get(rs) == RUN_STATE_SAVE_VM) {
         runstate_stop(rs, RUN_STATE_PAUSED);
     }
     runstate_reply_to_stop(rs, reply);
@@ -34,6 +35,9 @@ bool qmp_system_reset(RunStateControl *rs, GError **errp)
 {
     RunState state = runstate_get(rs);
 
+    if (!runstate_check_not_busy(rs, errp)) {
+        return false;
+    }
     /* A reset writes guest RAM, which is being read or filled. */
     if (state == RUN_STATE_INMIGRATE || state == RUN_STATE_FINISH_MIGRATE ||
         state == RUN_STATE_SAVE_VM || state == RUN_STATE_RESTORE_VM) {

@@ -41,6 +41,7 @@ struct RunStateControl {
     GPtrArray *listeners; /* of Listener, highest priority first */
     guint next_id;
     bool no_reboot;
+    const char *busy; /* why the VM may not start; NULL = it may */
     void (*stop_reply)(void *opaque, QapiReply *reply);
     void *stop_reply_opaque;
 
@@ -184,6 +185,9 @@ static bool may_start(RunStateControl *rs, GError **errp)
 {
     RunState state = runstate_get(rs);
 
+    if (!runstate_check_not_busy(rs, errp)) {
+        return false;
+    }
     switch (state) {
     case RUN_STATE_SHUTDOWN:
     case RUN_STATE_INTERNAL_ERROR:
@@ -238,6 +242,20 @@ void runstate_set_start_check(RunStateControl *rs, bool (*check)(void *opaque, G
 void runstate_set_no_reboot(RunStateControl *rs, bool no_reboot)
 {
     rs->no_reboot = no_reboot;
+}
+
+void runstate_set_busy(RunStateControl *rs, const char *why)
+{
+    rs->busy = why;
+}
+
+bool runstate_check_not_busy(const RunStateControl *rs, GError **errp)
+{
+    if (rs->busy) {
+        error_set(errp, "%s; wait for its end", rs->busy);
+        return false;
+    }
+    return true;
 }
 
 void runstate_set_stop_reply(RunStateControl *rs, void (*fn)(void *opaque, QapiReply *reply),

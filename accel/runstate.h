@@ -72,6 +72,14 @@ void runstate_set_start_check(RunStateControl *rs, bool (*check)(void *opaque, G
                               void *opaque);
 
 /*
+ * While @why is set (NULL = no more) the VM is neither started nor reset: its memory is being read. The text
+ * is told to who tries; it is not copied.
+ */
+void runstate_set_busy(RunStateControl *rs, const char *why);
+/* False with an error while it is set. */
+bool runstate_check_not_busy(const RunStateControl *rs, GError **errp);
+
+/*
  * Who answers the command "stop" once the VM has stopped (it may wait until RAM needs its file no
  * more); without it the answer comes at once.
  */

@@ -134,6 +134,11 @@ bool migration_incoming_pending(const MigrationState *s)
     return s->incoming_pending;
 }
 
+bool migration_is_saving(const MigrationState *s)
+{
+    return s->save != NULL;
+}
+
 bool migration_is_capturing(const MigrationState *s)
 {
     return s->capturing;

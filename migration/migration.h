@@ -95,6 +95,9 @@ bool migration_incoming(MigrationState *s, const char *uri, GError **errp);
 /* True from -incoming until the state is loaded. */
 bool migration_incoming_pending(const MigrationState *s);
 
+/* True while an outgoing migration runs, from the command to its end. */
+bool migration_is_saving(const MigrationState *s);
+
 /* True while the state of the stopped guest is being written: no vCPU ioctl may be made. */
 bool migration_is_capturing(const MigrationState *s);
 

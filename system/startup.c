@@ -17,6 +17,7 @@
 #include "qapi/qapi-commands.h"
 #include "system/cpu-object.h"
 #include "system/dirty-rate.h"
+#include "system/dump-setup.h"
 #include "system/guest-ram.h"
 #include "system/kvm-probe.h"
 #include "system/lifecycle.h"
@@ -34,11 +35,9 @@
 #include "util/error.h"
 #include "util/log.h"
 
-const QomType *const system_types[] = { qom_base_types,    cpu_object_types,
-                                        hw_types,          iothread_types,
-                                        ram_backend_types, chardev_types,
-                                        virtio_pci_types,  secret_types,
-                                        NULL };
+const QomType *const system_types[] = { qom_base_types,   cpu_object_types,  hw_types,
+                                        iothread_types,   ram_backend_types, chardev_types,
+                                        virtio_pci_types, secret_types,      NULL };
 
 /* What exists once in every process, before anything of the command line is looked at. */
 static void make_parts(SystemState *state)
@@ -70,6 +69,7 @@ static void fill_contexts(SystemState *state)
     ctx[QAPI_CONTEXT_QOM_TREE] = &state->tree;
     ctx[QAPI_CONTEXT_CHARDEV_REGISTRY] = state->chardevs;
     ctx[QAPI_CONTEXT_MIGRATION_STATE] = state->migration;
+    ctx[QAPI_CONTEXT_DUMP_STATE] = state->dump;
 }
 
 static bool add_objects(SystemState *state, GError **errp)
@@ -112,6 +112,7 @@ static bool start_accel(SystemState *state, GError **errp)
     state->machine->kvm_enabled = g_str_equal(accel_name(state->accel), "kvm");
     state->machine->kvm_present = state->machine->kvm_enabled || kvm_probe();
     state->machine->accel = state->accel;
+    dump_set_accel(state->dump, state->accel);
     accel_lock(state->accel);
     main_loop_share_lock(state);
     return true;
@@ -252,6 +253,7 @@ bool startup_build(SystemState *state, GError **errp)
         !add_objects(state, errp) || !machine_setup(state, errp) || !make_migration(state, errp)) {
         return false;
     }
+    state->dump = dump_setup(state);
     fill_contexts(state);
     log_printf(LOG_STARTUP, "command line, types, monitors");
     if (!start_accel(state, errp)) {
@@ -290,6 +292,7 @@ void startup_undo(SystemState *state)
         monitor_set_flush(state->monitors, 1000);
     }
     dirty_rate_free(state->dirty_rate);
+    dump_free(state->dump);
     migration_free(state->migration);
     qtest_close(state);
     if (state->monitors) {

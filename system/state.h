@@ -8,7 +8,7 @@
  *   machine-setup.c  -machine, -smp, -rtc, ...      memory-control.c  what memory/ may do to the guest
  *   daemon.c         -daemonize, -pidfile           monitors.c      -qmp, -mon and words for people
  *   qtest.c          -qtest                         qtest-commands.c  its protocol
- *   sandbox.c        -sandbox
+ *   sandbox.c        -sandbox                      dump-setup.c     dumps and migrations one after the other
  *   dirty-rate.c     how fast the guest writes      qmp-*.c         QMP commands that are nobody else's
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -17,6 +17,7 @@
 #define COWBIRD_SYSTEM_STATE_H
 
 #include "accel/accel.h"
+#include "dump/dump.h"
 #include "hw/core/machine.h"
 #include "memory/base-guard.h"
 #include "migration/migration.h"
@@ -52,6 +53,7 @@ struct SystemState {
     CpuConfig cpu;
     MemoryControl memory_control;
     MigrationState *migration;
+    DumpState *dump;
     QtestServer *qtest; /* NULL without -qtest */
     DirtyRate *dirty_rate; /* NULL until calc-dirty-rate */
 
