@@ -82,23 +82,31 @@ static SnapshotFile *open_path(const char *path, uint64_t start, FdStore *fds, G
     return fd < 0 ? NULL : snapshot_file_open(fd, path, start, errp);
 }
 
-/* The first given file that is the parent; *errp stays NULL when none is. */
-static SnapshotFile *find_given(const SnapshotFile *child, const GPtrArray *given, FdStore *fds,
+/* The first given file that is wanted; *errp stays NULL when none is. */
+static SnapshotFile *find_given(const SnapshotParent *want, const GPtrArray *given, FdStore *fds,
                                 GError **errp)
 {
     for (guint i = 0; given && i < given->len; i++) {
         const char *path = g_ptr_array_index(given, i);
-        g_autoptr(SnapshotFile) file = open_path(path, child->parent.start, fds, errp);
+        g_autoptr(SnapshotFile) file = open_path(path, want->start, fds, errp);
 
         if (!file) {
             g_prefix_error(errp, "ram-parent '%s': ", path);
             return NULL;
         }
-        if (is_parent(file, &child->parent)) {
+        if (is_parent(file, want)) {
             return g_steal_pointer(&file);
         }
     }
     return NULL;
+}
+
+char *snapshot_chain_find_given(const SnapshotParent *want, const GPtrArray *given, FdStore *fds,
+                                GError **errp)
+{
+    g_autoptr(SnapshotFile) file = find_given(want, given, fds, errp);
+
+    return file ? g_strdup(file->path) : NULL;
 }
 
 static SnapshotFile *find_parent(const SnapshotFile *child, const GPtrArray *given, FdStore *fds,
@@ -108,7 +116,7 @@ static SnapshotFile *find_parent(const SnapshotFile *child, const GPtrArray *giv
     SnapshotFile *file;
     GError *err = NULL;
 
-    file = find_given(child, given, fds, &err);
+    file = find_given(&child->parent, given, fds, &err);
     if (file || err) {
         if (err) {
             g_propagate_error(errp, err);

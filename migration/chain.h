@@ -23,6 +23,12 @@ typedef struct SnapshotChain {
  */
 SnapshotChain *snapshot_chain_open(SnapshotFile *tip, const GPtrArray *given, FdStore *fds,
                                    GError **errp);
+/*
+ * The first of the given files that is this snapshot; NULL without an error: none is. To be freed by the
+ * caller.
+ */
+char *snapshot_chain_find_given(const SnapshotParent *want, const GPtrArray *given, FdStore *fds,
+                                GError **errp);
 void snapshot_chain_free(SnapshotChain *chain);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnapshotChain, snapshot_chain_free)
 

@@ -22,18 +22,13 @@
 typedef struct SaveJob SaveJob;
 typedef struct IncomingJob IncomingJob;
 
-typedef struct FileIdentity {
-    dev_t device;
-    ino_t inode;
-} FileIdentity;
-
-/* The snapshot that the VM was restored from. */
+/* The snapshot that the next increment would rest on: what RAM was restored from. */
 typedef struct SnapshotOrigin {
     bool known;
     SnapshotInfo info;
     char *path; /* NULL: it came as a stream, or nobody can tell */
     uint64_t start;
-    GArray *files; /* of FileIdentity: the snapshot and all it rests on; NULL: a stream */
+    GPtrArray *files; /* of RamBase: it and all it rests on, base first; NULL: a stream */
 } SnapshotOrigin;
 
 /* The section "globalstate": the run state at the moment of saving, as text. */

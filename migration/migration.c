@@ -65,13 +65,6 @@ MigrationState *migration_new(const MigrationEnv *env, GError **errp)
     return g_steal_pointer(&s);
 }
 
-void snapshot_origin_clear(SnapshotOrigin *origin)
-{
-    g_clear_pointer(&origin->path, g_free);
-    g_clear_pointer(&origin->files, g_array_unref);
-    origin->known = false;
-}
-
 void migration_free(MigrationState *s)
 {
     if (!s) {

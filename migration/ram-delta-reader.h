@@ -14,7 +14,7 @@
 
 typedef struct RamDeltaHead {
     SnapshotParent parent;
-    uint64_t data_offset; /* absolute */
+    uint64_t data_offset; /* from the start of the stream */
     uint64_t data_length;
     uint32_t n_blocks;
 } RamDeltaHead;

@@ -2,7 +2,7 @@
  * The section "ram-delta" of an increment: its table, in both directions.
  *
  * Big-endian: be32 page size; parent: 16 bytes UUID, be64 length, be64 start, be32 length of the
- * path and the path; be64 data offset, be64 data length; be32 number of blocks; then of each
+ * path and the path; be64 data offset, counted from the start of the stream, be64 data length; be32 number of blocks; then of each
  * block its name, be64 length, be32 extents, be32 zero extents, and of each extent be64 offset and
  * be64 length. The data of all extents follows one another without gaps in the order of the table,
  * so no extent needs a file offset of its own.
@@ -33,13 +33,15 @@ static size_t path_len(const SnapshotParent *parent)
     return parent->path && strlen(parent->path) <= PATH_LEN_MAX ? strlen(parent->path) : 0;
 }
 
-uint64_t ram_delta_table_size(const SnapshotParent *parent, const DeltaBlock *blocks, size_t n)
+uint64_t ram_delta_table_size(const RamDeltaTable *table)
 {
-    uint64_t size = FIXED_SIZE + path_len(parent);
+    uint64_t size = FIXED_SIZE + path_len(table->parent);
 
-    for (size_t i = 0; i < n; i++) {
-        size += 1 + strlen(blocks[i].name) + 8 + 4 + 4 +
-                (uint64_t)RAM_DELTA_EXTENT_SIZE * (blocks[i].extents->len + blocks[i].zeros->len);
+    for (unsigned i = 0; i < table->n_blocks; i++) {
+        const DeltaBlock *b = &table->blocks[i];
+
+        size += 1 + strlen(b->name) + 8 + 4 + 4 +
+                (uint64_t)RAM_DELTA_EXTENT_SIZE * (b->extents->len + b->zeros->len);
     }
     return size;
 }
@@ -66,16 +68,31 @@ static uint64_t place_extents(GArray *extents, uint64_t offset)
     return offset;
 }
 
-void ram_delta_put(GByteArray *out, uint64_t base, const SnapshotParent *parent,
-                   const DeltaBlock *blocks, size_t n, uint64_t *ret_data_offset,
-                   uint64_t *ret_data_length)
+static void place_data(RamDeltaTable *table, uint64_t table_end)
 {
-    uint64_t table_end = base + out->len + ram_delta_table_size(parent, blocks, n);
-    uint64_t data = ROUND_UP(table_end, (uint64_t)RAM_DELTA_ALIGN), end = data;
+    uint64_t end = table->data_offset = ROUND_UP(table_end, (uint64_t)RAM_DELTA_ALIGN);
 
-    for (size_t i = 0; i < n; i++) {
-        end = place_extents(blocks[i].extents, end);
+    for (unsigned i = 0; i < table->n_blocks; i++) {
+        end = place_extents(table->blocks[i].extents, end);
     }
+    table->data_length = end - table->data_offset;
+}
+
+static void put_block(GByteArray *out, const DeltaBlock *block)
+{
+    byte_array_put_counted_string(out, block->name);
+    byte_array_put_be64(out, block->length);
+    byte_array_put_be32(out, block->extents->len);
+    byte_array_put_be32(out, block->zeros->len);
+    put_extents(out, block->extents);
+    put_extents(out, block->zeros);
+}
+
+void ram_delta_put(GByteArray *out, uint64_t base, RamDeltaTable *table)
+{
+    const SnapshotParent *parent = table->parent;
+
+    place_data(table, base + out->len + ram_delta_table_size(table));
     stream_put_section(out, STREAM_SECTION_FULL, STREAM_SECTION_ID_RAM, RAM_DELTA_SECTION_NAME, 0,
                        RAM_DELTA_SECTION_VERSION);
     byte_array_put_be32(out, STREAM_PAGE_SIZE);
@@ -84,19 +101,12 @@ void ram_delta_put(GByteArray *out, uint64_t base, const SnapshotParent *parent,
     byte_array_put_be64(out, parent->start);
     byte_array_put_be32(out, path_len(parent));
     g_byte_array_append(out, (const uint8_t *)parent->path, path_len(parent));
-    byte_array_put_be64(out, data);
-    byte_array_put_be64(out, end - data);
-    byte_array_put_be32(out, n);
-    for (size_t i = 0; i < n; i++) {
-        byte_array_put_counted_string(out, blocks[i].name);
-        byte_array_put_be64(out, blocks[i].length);
-        byte_array_put_be32(out, blocks[i].extents->len);
-        byte_array_put_be32(out, blocks[i].zeros->len);
-        put_extents(out, blocks[i].extents);
-        put_extents(out, blocks[i].zeros);
+    byte_array_put_be64(out, table->data_offset - base);
+    byte_array_put_be64(out, table->data_length);
+    byte_array_put_be32(out, table->n_blocks);
+    for (unsigned i = 0; i < table->n_blocks; i++) {
+        put_block(out, &table->blocks[i]);
     }
-    *ret_data_offset = data;
-    *ret_data_length = end - data;
 }
 
 static bool get_parent(ByteReader *in, SnapshotParent *ret_parent, GError **errp)

@@ -15,12 +15,15 @@
 #include "util/uuid.h"
 
 #define RAM_DELTA_SECTION_NAME "ram-delta"
-#define RAM_DELTA_SECTION_VERSION 1
+#define RAM_DELTA_SECTION_VERSION 2
 
 /* Changed pages closer than this are one extent: fewer, larger transfers. */
 #define RAM_DELTA_COALESCE (UINT64_C(64) << 10)
 
-/* Packed data starts at a multiple of this in the file, so that it can be mapped. */
+/*
+ * Packed data starts at a multiple of this in the file, so that it can be mapped; in a pipe, whose reader
+ * may put the stream anywhere, at a multiple from the start of the stream.
+ */
 #define RAM_DELTA_ALIGN 4096u
 
 /* The snapshot that an increment is laid over. uuid and length decide; path is a hint. */
@@ -41,16 +44,23 @@ typedef struct DeltaBlock {
     GArray *zeros;
 } DeltaBlock;
 
-/* The most bytes that the table of these blocks takes, section head included. */
-uint64_t ram_delta_table_size(const SnapshotParent *parent, const DeltaBlock *blocks, size_t n);
+/* What an increment consists of. */
+typedef struct RamDeltaTable {
+    const SnapshotParent *parent;
+    DeltaBlock *blocks;
+    unsigned n_blocks;
+    uint64_t data_offset; /* file offset of the first extent's bytes; from ram_delta_put() */
+    uint64_t data_length;
+} RamDeltaTable;
+
+/* The most bytes that the table takes, section head included. */
+uint64_t ram_delta_table_size(const RamDeltaTable *table);
 
 /*
- * Append section head and table to out, which holds the bytes from file offset `base` on. The
- * data goes to *ret_data_offset (absolute), *ret_data_length bytes; the section's footer comes
- * after it.
+ * Append section head and table to out, which holds the stream from its first byte on. base: file offset
+ * of that byte, 0 in a pipe. Gives the data and each extent its place; the section's footer comes after the
+ * data.
  */
-void ram_delta_put(GByteArray *out, uint64_t base, const SnapshotParent *parent,
-                   const DeltaBlock *blocks, size_t n, uint64_t *ret_data_offset,
-                   uint64_t *ret_data_length);
+void ram_delta_put(GByteArray *out, uint64_t base, RamDeltaTable *table);
 
 #endif

@@ -10,59 +10,32 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "migration/ram-pages-input.h"
 #include "migration/zero-page.h"
-#include "util/crc32c.h"
 #include "util/error.h"
 #include "util/units.h"
 
-/* Device state is small; a stream that claims more is damaged. */
-#define TAIL_MAX (256 * MiB)
-
 /* A 64-bit word, a name, the number of pages of a run or the length of a block. */
 #define HEAD_MAX (8u + 1 + 255 + 8)
-/* Header with all its subsections and the head of the first section. */
-#define HEADER_MAX (20 * KiB)
 /* From this length on memory is dense: huge pages make it faster to fill. */
 #define LONG_RUN MiB
 
 typedef struct PageSource {
     RamPagesRead *r;
-    PageInput in;
+    PageInput *in;
     RamBlock *block; /* that the last head named */
     bool hinted;     /* the block has had its hint */
 } PageSource;
 
 /* --- Head of the RAM section --- */
 
-static bool read_header(PageSource *s, GError **errp)
+static bool check_section(const StreamSection *section, GError **errp)
 {
-    StreamSection section;
-    ByteReader in;
-    uint8_t mark;
-
-    if (!page_input_peek(&s->in, HEADER_MAX, &in, errp) ||
-        !stream_get_header(&in, &s->r->config, errp) || !byte_reader_get_u8(&in, &mark, errp) ||
-        !stream_get_section(&in, mark, &section, errp)) {
-        return false;
-    }
-    if (s->r->config.mapped_ram || strcmp(section.idstr, RAM_DELTA_SECTION_NAME) == 0) {
-        error_set(errp, "this is a snapshot file with fixed offsets; give the file itself "
-                        "(file:PATH or an fd of it), not a pipe or socket");
-        return false;
-    }
-    if (mark != STREAM_SECTION_START || strcmp(section.idstr, RAM_SECTION_NAME) != 0 ||
-        section.version != RAM_SECTION_VERSION_RUNS || section.id != STREAM_SECTION_ID_RAM) {
+    if (section->mark != STREAM_SECTION_START || strcmp(section->idstr, RAM_SECTION_NAME) != 0 ||
+        section->version != RAM_SECTION_VERSION_RUNS || section->id != STREAM_SECTION_ID_RAM) {
         error_set(errp, "the stream begins with the section '%s', version %u, instead of RAM",
-                  section.idstr, section.version);
+                  section->idstr, section->version);
         return false;
     }
-    if (strcmp(s->r->config.machine_type, s->r->machine_type) != 0) {
-        error_set(errp, "the state is of a machine '%s', this one is '%s'",
-                  s->r->config.machine_type, s->r->machine_type);
-        return false;
-    }
-    page_input_consume(&s->in, &in);
     return true;
 }
 
@@ -73,7 +46,7 @@ static bool read_block_head(PageSource *s, uint64_t *ret_length, GError **errp)
     uint64_t length;
     ByteReader in;
 
-    if (!page_input_peek(&s->in, HEAD_MAX, &in, errp) ||
+    if (!page_input_peek(s->in, HEAD_MAX, &in, errp) ||
         !byte_reader_get_counted_string(&in, &name, errp) ||
         !byte_reader_get_be64(&in, &length, errp)) {
         return false;
@@ -86,20 +59,8 @@ static bool read_block_head(PageSource *s, uint64_t *ret_length, GError **errp)
                   name, length, block ? "one" : "none", block ? block->size : 0);
         return false;
     }
-    page_input_consume(&s->in, &in);
+    page_input_consume(s->in, &in);
     *ret_length = length;
-    return true;
-}
-
-static bool read_section_end(PageSource *s, GError **errp)
-{
-    ByteReader in;
-
-    if (!page_input_peek(&s->in, 5, &in, errp) ||
-        !stream_get_footer(&in, STREAM_SECTION_ID_RAM, errp)) {
-        return false;
-    }
-    page_input_consume(&s->in, &in);
     return true;
 }
 
@@ -107,10 +68,10 @@ static bool read_word(PageSource *s, uint64_t *ret_word, GError **errp)
 {
     ByteReader in;
 
-    if (!page_input_peek(&s->in, 8, &in, errp) || !byte_reader_get_be64(&in, ret_word, errp)) {
+    if (!page_input_peek(s->in, 8, &in, errp) || !byte_reader_get_be64(&in, ret_word, errp)) {
         return false;
     }
-    page_input_consume(&s->in, &in);
+    page_input_consume(s->in, &in);
     return true;
 }
 
@@ -149,7 +110,7 @@ static bool read_start(PageSource *s, GError **errp)
         }
         seen += length;
     }
-    return expect_word(s, RAM_FLAG_EOS, errp) && read_section_end(s, errp);
+    return expect_word(s, RAM_FLAG_EOS, errp) && stream_frame_read_footer(s->in, errp);
 }
 
 /* --- Pages --- */
@@ -183,7 +144,7 @@ static bool read_run_head(PageSource *s, RunHead *ret_head, GError **errp)
     ByteReader in;
     uint64_t word;
 
-    if (!page_input_peek(&s->in, HEAD_MAX, &in, errp) || !byte_reader_get_be64(&in, &word, errp)) {
+    if (!page_input_peek(s->in, HEAD_MAX, &in, errp) || !byte_reader_get_be64(&in, &word, errp)) {
         return false;
     }
     if (!(word & (RAM_FLAG_EOS | RAM_FLAG_CONTINUE))) {
@@ -196,7 +157,7 @@ static bool read_run_head(PageSource *s, RunHead *ret_head, GError **errp)
     if (word != RAM_FLAG_EOS && !byte_reader_get_be32(&in, &pages, errp)) {
         return false;
     }
-    page_input_consume(&s->in, &in);
+    page_input_consume(s->in, &in);
     *ret_head = (RunHead){ .flags = word & RAM_FLAG_MASK,
                            .offset = word & ~RAM_FLAG_MASK,
                            .length = (uint64_t)pages * STREAM_PAGE_SIZE };
@@ -218,7 +179,7 @@ static bool note_run(PageSource *s, const RunHead *head, GError **errp)
     PackedRun run = { .block = s->block, .offset = head->offset, .length = head->length };
 
     run.zero = head->flags & RAM_FLAG_ZERO;
-    if (!run.zero && !page_input_skip(&s->in, run.length, &run.file_offset, errp)) {
+    if (!run.zero && !page_input_skip(s->in, run.length, &run.file_offset, errp)) {
         return false;
     }
     g_array_append_val(s->r->runs, run);
@@ -235,7 +196,7 @@ static bool fill_run(PageSource *s, const RunHead *head, GError **errp)
         ram_block_hint_hugepages(s->block);
         s->hinted = true;
     }
-    return page_input_take(&s->in, s->block->host + head->offset, head->length, errp);
+    return page_input_take(s->in, s->block->host + head->offset, head->length, errp);
 }
 
 static bool read_runs(PageSource *s, GError **errp)
@@ -244,7 +205,7 @@ static bool read_runs(PageSource *s, GError **errp)
 
     while (read_run_head(s, &head, errp)) {
         if (head.flags == RAM_FLAG_EOS) {
-            return read_section_end(s, errp);
+            return stream_frame_read_footer(s->in, errp);
         }
         if (!(s->r->runs ? note_run : fill_run)(s, &head, errp)) {
             return false;
@@ -260,7 +221,7 @@ static bool read_parts(PageSource *s, GError **errp)
         ByteReader in;
         uint8_t mark;
 
-        if (!page_input_peek(&s->in, 5, &in, errp) || !byte_reader_get_u8(&in, &mark, errp)) {
+        if (!page_input_peek(s->in, 5, &in, errp) || !byte_reader_get_u8(&in, &mark, errp)) {
             return false;
         }
         if (mark != STREAM_SECTION_PART && mark != STREAM_SECTION_END) {
@@ -270,7 +231,7 @@ static bool read_parts(PageSource *s, GError **errp)
         if (!stream_get_section_more(&in, STREAM_SECTION_ID_RAM, errp)) {
             return false;
         }
-        page_input_consume(&s->in, &in);
+        page_input_consume(s->in, &in);
         if (!read_runs(s, errp)) {
             return false;
         }
@@ -280,56 +241,7 @@ static bool read_parts(PageSource *s, GError **errp)
     }
 }
 
-/* --- The end --- */
-
-static bool read_info(PageSource *s, GError **errp)
-{
-    StreamSection section;
-    ByteReader in;
-    size_t crc_pos;
-    uint8_t mark;
-
-    if (!page_input_peek(&s->in, KiB, &in, errp) || !byte_reader_get_u8(&in, &mark, errp) ||
-        !stream_get_section(&in, mark, &section, errp)) {
-        return false;
-    }
-    if (mark != STREAM_SECTION_FULL || strcmp(section.idstr, SNAPSHOT_SECTION_NAME) != 0) {
-        error_set(errp, "the stream has the section '%s' where '%s' was expected", section.idstr,
-                  SNAPSHOT_SECTION_NAME);
-        return false;
-    }
-    if (!snapshot_info_get(&in, section.version, &s->r->info, &crc_pos, errp) ||
-        !stream_get_footer(&in, section.id, errp)) {
-        return false;
-    }
-    memset(s->in.buf + s->in.pos + crc_pos, 0, sizeof(s->r->info.crc));
-    page_input_consume(&s->in, &in);
-    return true;
-}
-
-static bool read_tail(PageSource *s, GError **errp)
-{
-    const SnapshotInfo *info = &s->r->info;
-
-    if (info->tail_length > TAIL_MAX) {
-        error_set(errp, "the stream claims %" PRIu64 " bytes of device state", info->tail_length);
-        return false;
-    }
-    s->r->tail = g_byte_array_new();
-    g_byte_array_set_size(s->r->tail, info->tail_length);
-    if (!page_input_take(&s->in, s->r->tail->data, info->tail_length, errp)) {
-        return false;
-    }
-    s->in.crc = crc32c(s->in.crc, s->r->tail->data, info->tail_length);
-    if (s->in.crc != info->crc || s->in.length != info->length) {
-        error_set(errp,
-                  "the stream is damaged: checksum 0x%08x instead of 0x%08x, %" PRIu64
-                  " bytes instead of %" PRIu64,
-                  s->in.crc, info->crc, s->in.length, info->length);
-        return false;
-    }
-    return true;
-}
+/* --- The whole --- */
 
 /* Whatever was in the blocks before must not shine through where no page comes. */
 static void clear_block(RamBlock *block)
@@ -344,34 +256,24 @@ static bool read_all(PageSource *s, GError **errp)
 {
     RamPagesRead *r = s->r;
 
-    if (!read_header(s, errp) || !read_start(s, errp)) {
+    if (!read_start(s, errp)) {
         return false;
     }
     for (unsigned i = 0; !r->runs && i < ram_list_count(r->ram); i++) {
         clear_block(ram_list_get(r->ram, i));
     }
-    return read_parts(s, errp) && read_info(s, errp) && read_tail(s, errp);
+    return read_parts(s, errp) && stream_frame_read_end(s->in, &r->info, &r->tail, errp);
 }
 
-static bool read_stream(RamPagesRead *r, uint64_t start, GError **errp)
+bool ram_pages_read(RamPagesRead *r, PageInput *in, const StreamSection *section, GError **errp)
 {
-    PageSource s = { .r = r };
-    bool ok = page_input_init(&s.in, r->fd, start, r->cancelled, errp) && read_all(&s, errp);
+    PageSource s = { .r = r, .in = in };
 
-    page_input_clear(&s.in);
-    if (!ok) {
-        g_prefix_error(errp, "migration stream: ");
+    if (!check_section(section, errp)) {
+        return false;
     }
-    return ok;
-}
-
-bool ram_pages_read(RamPagesRead *r, GError **errp)
-{
-    return read_stream(r, 0, errp);
-}
-
-bool ram_pages_index(RamPagesRead *r, uint64_t start, GError **errp)
-{
-    r->runs = g_array_new(FALSE, FALSE, sizeof(PackedRun));
-    return read_stream(r, start, errp);
+    if (in->is_file) {
+        r->runs = g_array_new(FALSE, FALSE, sizeof(PackedRun));
+    }
+    return read_all(&s, errp);
 }

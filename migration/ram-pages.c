@@ -9,18 +9,12 @@
  */
 #include "migration/ram-pages.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
 #include "memory/base-guard.h"
 #include "migration/base-data.h"
+#include "migration/stream-output.h"
 #include "migration/zero-page.h"
 #include "util/crc32c.h"
 #include "util/error.h"
-#include "util/io.h"
 #include "util/units.h"
 
 #define BATCH_RUNS 256
@@ -29,12 +23,10 @@
 #define HEAD_MAX (8u + 1 + 255 + 4)
 /* What is put in one piece without a look at the batch, besides a head. */
 #define START_MAX (64 * KiB)
-/* As much as one may ask for without privileges: fewer changes between us and the reader. */
-#define PIPE_BYTES ((int)MiB)
-#define POLL_MS 50
 
 typedef struct PageStream {
     const RamPagesWrite *w;
+    StreamOutput out;
     uint64_t length; /* bytes put so far */
     uint32_t crc;
     const RamBlock *last; /* that the last word named */
@@ -46,51 +38,6 @@ typedef struct PageStream {
 } PageStream;
 
 /* --- Output --- */
-
-static bool wait_writable(PageStream *s, GError **errp)
-{
-    struct pollfd p = { .fd = s->w->fd, .events = POLLOUT };
-
-    if (poll(&p, 1, POLL_MS) < 0 && errno != EINTR) {
-        error_set_errno(errp, errno, "cannot wait for the stream");
-        return false;
-    }
-    return transfer_control_check(s->w->control, errp);
-}
-
-static void advance(struct iovec **iov, int *n, size_t done)
-{
-    while (*n && done >= (*iov)->iov_len) {
-        done -= (*iov)->iov_len;
-        (*iov)++;
-        (*n)--;
-    }
-    if (*n) {
-        (*iov)->iov_base = (char *)(*iov)->iov_base + done;
-        (*iov)->iov_len -= done;
-    }
-}
-
-static bool write_iov(PageStream *s, struct iovec *iov, int n, GError **errp)
-{
-    while (n) {
-        ssize_t done = writev(s->w->fd, iov, MIN(n, 1024));
-
-        if (done >= 0) {
-            transfer_count(&s->w->control->written_bytes, done);
-            advance(&iov, &n, done);
-        } else if (errno == EAGAIN) {
-            if (!wait_writable(s, errp)) {
-                return false;
-            }
-        } else if (errno != EINTR) {
-            error_set_errno(errp, errno, "cannot write the migration stream%s",
-                            errno == EPIPE ? " (its reader has left)" : "");
-            return false;
-        }
-    }
-    return true;
-}
 
 /* Words put since the last page become an element; they must not move any more. */
 static void seal_words(PageStream *s)
@@ -112,7 +59,7 @@ static bool flush(PageStream *s, GError **errp)
 
     seal_words(s);
     ok = transfer_control_wait(s->w->control, s->batch_bytes, errp) &&
-         write_iov(s, s->iov, s->n_iov, errp);
+         stream_output_put(&s->out, s->iov, s->n_iov, errp);
     s->length += s->batch_bytes;
     s->batch_bytes = 0;
     s->n_iov = 0;
@@ -267,7 +214,7 @@ static bool put_tail(PageStream *s, CapturedState *state, GError **errp)
 
     captured_state_put(state, tail, s->length, s->crc);
     iov = (struct iovec){ .iov_base = tail->data, .iov_len = tail->len };
-    return write_iov(s, &iov, 1, errp);
+    return stream_output_put(&s->out, &iov, 1, errp) && stream_output_finish(&s->out, errp);
 }
 
 bool ram_pages_write(const RamPagesWrite *w, CapturedState *state, GError **errp)
@@ -275,11 +222,9 @@ bool ram_pages_write(const RamPagesWrite *w, CapturedState *state, GError **errp
     g_autofree PageStream *s = g_new0(PageStream, 1);
     bool ok;
 
-    if (!fd_set_nonblocking(w->fd, true, errp)) {
+    if (!stream_output_init(&s->out, w->fd, w->control, errp)) {
         return false;
     }
-    /* Refused where it is no pipe. */
-    (void)fcntl(w->fd, F_SETPIPE_SZ, PIPE_BYTES);
     s->w = w;
     /* Never grows while elements of iov point into it: a batch has at most this. */
     s->words = g_byte_array_sized_new((BATCH_RUNS + 1) * HEAD_MAX + START_MAX);

@@ -12,7 +12,7 @@
 #include "memory/restore-packed.h"
 #include "migration/ram-plan.h"
 #include "migration/snapshot-writer.h"
-#include "migration/stream.h"
+#include "migration/stream-frame.h"
 #include "migration/workers.h"
 
 /* A run of pages crosses no multiple of this, so that two threads of a reader share no huge page. */
@@ -29,27 +29,18 @@ typedef struct RamPagesWrite {
 bool ram_pages_write(const RamPagesWrite *w, CapturedState *state, GError **errp);
 
 typedef struct RamPagesRead {
-    int fd; /* borrowed */
     RamList *ram;
-    const int *cancelled;     /* atomic */
-    const char *machine_type; /* that the stream must name */
     /* Results, owned by the caller. */
-    StreamConfig config;
     SnapshotInfo info;
     GByteArray *tail; /* sections of the devices and all after them */
-    GArray *runs;     /* of PackedRun, by ram_pages_index() */
+    GArray *runs;     /* of PackedRun, when the stream is in a file */
 } RamPagesRead;
 
 /*
- * Read the whole stream, pages into the blocks of r->ram, which are all zero elsewhere
- * afterwards. The checksum has been verified on success.
+ * Read the stream behind its head, whose RAM section is given. From a pipe or socket pages go into the blocks
+ * of r->ram, which are all zero elsewhere afterwards; from a file they are only noted in r->runs, and RAM is
+ * not touched. The checksum has been verified on success.
  */
-bool ram_pages_read(RamPagesRead *r, GError **errp);
-
-/*
- * The same of a stream that begins at `start` of a regular file, but pages are only noted in r->runs and
- * RAM is not touched.
- */
-bool ram_pages_index(RamPagesRead *r, uint64_t start, GError **errp);
+bool ram_pages_read(RamPagesRead *r, PageInput *in, const StreamSection *section, GError **errp);
 
 #endif

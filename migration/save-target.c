@@ -18,12 +18,13 @@
 /* An increment written over a file it rests on could never be restored. */
 static bool is_ancestor(const SaveJob *job, const struct stat *st)
 {
-    const GArray *files = job->s->origin.files;
+    const GPtrArray *files = job->s->origin.files;
 
     for (guint i = 0; job->incremental && files && i < files->len; i++) {
-        const FileIdentity *id = &g_array_index(files, FileIdentity, i);
+        struct stat own;
 
-        if (id->device == st->st_dev && id->inode == st->st_ino) {
+        if (fstat(ram_base_fd(g_ptr_array_index(files, i)), &own) == 0 &&
+            own.st_dev == st->st_dev && own.st_ino == st->st_ino) {
             return true;
         }
     }
@@ -128,11 +129,6 @@ static bool check_stream(SaveJob *job, GError **errp)
                         "socket or command");
         return false;
     }
-    if (job->incremental) {
-        error_set(errp, "an increment can be saved to a regular file only; use "
-                        "ram-save-mode=full for a pipe, socket or command");
-        return false;
-    }
     return true;
 }
 
@@ -141,7 +137,7 @@ bool save_open_target(SaveJob *job, GError **errp)
     /* Before the target is opened, which cuts off a file given to us. */
     if (job->incremental &&
         !parent_find(job->s, job->address->kind == CHANNEL_FILE ? job->address->name : NULL,
-                     &job->parent, errp)) {
+                     &job->parent, &job->parent_elsewhere, errp)) {
         return false;
     }
     if (!open_any(job, errp)) {

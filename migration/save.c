@@ -19,6 +19,7 @@
 #include "memory/discard.h"
 #include "migration/internal.h"
 #include "migration/parent.h"
+#include "migration/ram-delta-stream.h"
 #include "migration/ram-pages.h"
 #include "migration/section.h"
 #include "qapi/qapi-events.h"
@@ -113,6 +114,13 @@ static void capture(void *opaque)
 
 /* --- In the thread: RAM and the file --- */
 
+/* After the last byte: what an increment rests on is as it was when the guest came from it. */
+static bool check_parent(const SaveJob *job, GError **errp)
+{
+    return !job->incremental || job->parent_elsewhere ||
+           parent_check_unchanged(&job->s->origin, errp);
+}
+
 static bool write_file(SaveJob *job, GError **errp)
 {
     SnapshotWrite w = { .target = job->target,
@@ -123,8 +131,7 @@ static bool write_file(SaveJob *job, GError **errp)
                         .reflink = true };
 
     return snapshot_write(&w, &job->state, job->incremental ? &job->parent : NULL, errp) &&
-           (!job->incremental || parent_check_unchanged(job->s->env.ram, errp)) &&
-           publish_commit(job->target, errp);
+           check_parent(job, errp) && publish_commit(job->target, errp);
 }
 
 static bool write_stream(SaveJob *job, GError **errp)
@@ -133,7 +140,9 @@ static bool write_stream(SaveJob *job, GError **errp)
         .fd = job->stream->fd, .ram = job->s->env.ram, .plan = &job->plan, .control = &job->control
     };
 
-    return ram_pages_write(&w, &job->state, errp) && stream_channel_close(job->stream, errp);
+    return (job->incremental ? ram_delta_write_stream(&w, &job->parent, &job->state, errp)
+                             : ram_pages_write(&w, &job->state, errp)) &&
+           check_parent(job, errp) && stream_channel_close(job->stream, errp);
 }
 
 /* "file descriptor 12" alone says nothing to the user. */

@@ -23,6 +23,7 @@ struct SaveJob {
     StreamChannel *stream;
     bool incremental;
     SnapshotParent parent;
+    bool parent_elsewhere; /* it is a file of ram-parent: what the guest came from has changed */
     unsigned threads;
     TransferControl control;
     CapturedState state;

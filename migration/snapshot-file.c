@@ -15,6 +15,7 @@
 #include "migration/ram-released.h"
 #include "migration/segment-reader.h"
 #include "util/error.h"
+#include "util/io.h"
 #include "util/units.h"
 
 #define MAPPED_RAM_VERSION 1
@@ -34,12 +35,23 @@ static void snapshot_block_free(SnapshotBlock *block)
     g_free(block);
 }
 
+SnapshotFile *snapshot_file_new(int fd, const char *path, uint64_t start)
+{
+    SnapshotFile *file = g_new0(SnapshotFile, 1);
+
+    file->fd = fd;
+    file->path = g_strdup(path);
+    file->start = start;
+    file->blocks = g_ptr_array_new_with_free_func((GDestroyNotify)snapshot_block_free);
+    return file;
+}
+
 void snapshot_file_free(SnapshotFile *file)
 {
     if (!file) {
         return;
     }
-    close(file->fd);
+    close_fd(&file->fd);
     g_free(file->path);
     stream_config_clear(&file->config);
     snapshot_parent_clear(&file->parent);
@@ -77,7 +89,7 @@ const char *snapshot_kind_name(SnapshotKind kind)
     return names[kind];
 }
 
-static SnapshotBlock *add_block(SnapshotFile *file)
+SnapshotBlock *snapshot_file_add_block(SnapshotFile *file)
 {
     SnapshotBlock *block = g_new0(SnapshotBlock, 1);
 
@@ -85,8 +97,8 @@ static SnapshotBlock *add_block(SnapshotFile *file)
     return block;
 }
 
-/* A name used twice would let one block's pages land in another's place. */
-static bool check_block_name(const SnapshotFile *file, const SnapshotBlock *block, GError **errp)
+bool snapshot_file_check_block_name(const SnapshotFile *file, const SnapshotBlock *block,
+                                    GError **errp)
 {
     if (block->name[0] == '\0' || snapshot_file_block(file, block->name) != block) {
         error_set(errp, "the snapshot has RAM block '%s' twice or without a name", block->name);
@@ -172,13 +184,14 @@ const unsigned long *snapshot_block_present(SnapshotBlock *block)
 
 static bool get_mapped_block(SnapshotFile *file, SegmentReader *r, GError **errp)
 {
-    SnapshotBlock *block = add_block(file);
+    SnapshotBlock *block = snapshot_file_add_block(file);
     MappedHead head;
 
     if (!segment_fill(r, PIECE_MAX, errp) ||
         !byte_reader_get_counted_string(&r->in, &block->name, errp) ||
         !byte_reader_get_be64(&r->in, &block->length, errp) ||
-        !get_mapped_head(&r->in, &head, errp) || !check_block_name(file, block, errp) ||
+        !get_mapped_head(&r->in, &head, errp) ||
+        !snapshot_file_check_block_name(file, block, errp) ||
         !check_mapped_head(r, block, &head, errp) || !get_bitmap(r, block, errp) ||
         !segment_check_padding(r, segment_tell(r), head.pages_offset, errp)) {
         return false;
@@ -245,15 +258,49 @@ static bool get_mapped_ram(SnapshotFile *file, SegmentReader *r, uint32_t id, GE
 
 static bool get_delta_block(SnapshotFile *file, SegmentReader *r, uint64_t *data_pos, GError **errp)
 {
-    SnapshotBlock *block = add_block(file);
+    SnapshotBlock *block = snapshot_file_add_block(file);
     uint32_t n_extents, n_zeros;
 
     return segment_fill(r, PIECE_MAX, errp) &&
            ram_delta_get_block_head(&r->in, block, &n_extents, &n_zeros, errp) &&
-           check_block_name(file, block, errp) &&
+           snapshot_file_check_block_name(file, block, errp) &&
            segment_fill(r, (uint64_t)RAM_DELTA_EXTENT_SIZE * ((uint64_t)n_extents + n_zeros),
                         errp) &&
            ram_delta_get_block_extents(&r->in, block, n_extents, n_zeros, data_pos, errp);
+}
+
+/* Where the packed data begins in the file. */
+static bool find_delta_data(const SnapshotFile *file, const SegmentReader *r,
+                            const RamDeltaHead *head, uint64_t *ret_pos, GError **errp)
+{
+    uint64_t room = r->file_size - file->start;
+
+    if (head->data_offset > room || head->data_length > room - head->data_offset) {
+        error_set(errp,
+                  "the increment's data at %" PRIu64 ", length %" PRIu64
+                  ", is not inside the file, which has %" PRIu64 " bytes from there on",
+                  head->data_offset, head->data_length, room);
+        return false;
+    }
+    *ret_pos = file->start + head->data_offset;
+    return true;
+}
+
+static bool get_delta_blocks(SnapshotFile *file, SegmentReader *r, const RamDeltaHead *head,
+                             uint64_t data_start, GError **errp)
+{
+    uint64_t pos = data_start;
+
+    for (uint32_t i = 0; i < head->n_blocks; i++) {
+        if (!get_delta_block(file, r, &pos, errp)) {
+            return false;
+        }
+    }
+    if (pos - data_start != head->data_length || segment_tell(r) > data_start) {
+        error_set(errp, "the extents of the increment do not match its data");
+        return false;
+    }
+    return true;
 }
 
 static bool get_delta(SnapshotFile *file, SegmentReader *r, const StreamSection *section,
@@ -267,29 +314,14 @@ static bool get_delta(SnapshotFile *file, SegmentReader *r, const StreamSection 
         return false;
     }
     file->parent = head.parent;
-    if (head.data_offset % RAM_DELTA_ALIGN || head.data_offset > r->file_size ||
-        head.data_length > r->file_size - head.data_offset) {
-        error_set(errp,
-                  "the increment's data at %" PRIu64 ", length %" PRIu64
-                  ", is not inside the file of %" PRIu64 " bytes",
-                  head.data_offset, head.data_length, r->file_size);
-        return false;
-    }
-    pos = head.data_offset;
-    for (uint32_t i = 0; i < head.n_blocks; i++) {
-        if (!get_delta_block(file, r, &pos, errp)) {
-            return false;
-        }
-    }
-    if (pos - head.data_offset != head.data_length || segment_tell(r) > head.data_offset) {
-        error_set(errp, "the extents of the increment do not match its data");
-        return false;
-    }
-    if (!segment_check_padding(r, segment_tell(r), head.data_offset, errp)) {
+    if (!find_delta_data(file, r, &head, &pos, errp) ||
+        !get_delta_blocks(file, r, &head, pos, errp) ||
+        !segment_check_padding(r, segment_tell(r), pos, errp)) {
         return false;
     }
     segment_close(r);
-    return segment_open(r, pos, errp) && stream_get_footer(&r->in, section->id, errp);
+    return segment_open(r, pos + head.data_length, errp) &&
+           stream_get_footer(&r->in, section->id, errp);
 }
 
 /* --- The whole --- */
@@ -416,13 +448,9 @@ static bool parse(SnapshotFile *file, uint64_t file_size, GError **errp)
 
 SnapshotFile *snapshot_file_probe(int fd, const char *path, uint64_t start, GError **errp)
 {
-    g_autoptr(SnapshotFile) file = g_new0(SnapshotFile, 1);
+    g_autoptr(SnapshotFile) file = snapshot_file_new(fd, path, start);
     struct stat st;
 
-    file->fd = fd;
-    file->path = g_strdup(path);
-    file->start = start;
-    file->blocks = g_ptr_array_new_with_free_func((GDestroyNotify)snapshot_block_free);
     if (fstat(fd, &st) < 0) {
         error_set_errno(errp, errno, "cannot look at snapshot '%s'", path ? path : "(fd)");
         return NULL;

@@ -41,7 +41,7 @@ typedef struct SnapshotBlock {
 } SnapshotBlock;
 
 typedef struct SnapshotFile {
-    int fd;     /* owned, readable */
+    int fd;     /* owned, readable; -1: what was read came by a pipe */
     char *path; /* NULL: unknown */
     uint64_t start;
     uint64_t end; /* first byte after the stream */
@@ -61,6 +61,13 @@ SnapshotFile *snapshot_file_open(int fd, const char *path, uint64_t start, GErro
 
 /* The same, but a stream of kind SNAPSHOT_SEQUENTIAL is a success without any contents. */
 SnapshotFile *snapshot_file_probe(int fd, const char *path, uint64_t start, GError **errp);
+
+/* Without contents; for who fills it from elsewhere. Takes ownership of fd, which may be -1. */
+SnapshotFile *snapshot_file_new(int fd, const char *path, uint64_t start);
+SnapshotBlock *snapshot_file_add_block(SnapshotFile *file);
+/* A name used twice would let one block's pages land in another's place. */
+bool snapshot_file_check_block_name(const SnapshotFile *file, const SnapshotBlock *block,
+                                    GError **errp);
 
 void snapshot_file_free(SnapshotFile *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnapshotFile, snapshot_file_free)
