@@ -33,9 +33,11 @@ def path():
 
 
 def mirror():
+    """Where this machine's own Debian comes from, among other sources that it may have."""
     for source in [*Path('/etc/apt').glob('sources.list'), *Path('/etc/apt/sources.list.d').glob('*')]:
-        if (found := re.search(r'^(?:URIs:\s*|deb\s+(?:\[[^]]*\]\s+)?)(https?://\S+)', source.read_text(), re.M)):
-            return found[1]
+        for address in re.findall(r'^(?:URIs:\s*|deb\s+(?:\[[^]]*\]\s+)?)(https?://\S+)', source.read_text(), re.M):
+            if address.rstrip('/').endswith('/debian'):
+                return address
     return FALLBACK_MIRROR
 
 
