@@ -71,9 +71,10 @@ static void *dump_thread(void *opaque)
     DumpJob *job = opaque;
     sigset_t set;
 
-    /* A reader that leaves is the error EPIPE, not the end of the process. */
+    /* A reader that leaves and a file that may not grow are errors, not the end of the process. */
     sigemptyset(&set);
     sigaddset(&set, SIGPIPE);
+    sigaddset(&set, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (!write_all(job, &job->error)) {
         dump_output_fail(job->out);
