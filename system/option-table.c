@@ -101,7 +101,8 @@ const OptionSpec option_table[] = {
     { "global", OPTION_LIST, FIELD(global), &qapi_type_GlobalOptions, NULL, parse_global,
       .argument = "DRIVER.PROPERTY=VALUE",
       .help = "default of a property; migration.NAME=VALUE sets migration parameters" },
-    { "incoming", OPTION_STRING, FIELD(incoming), .argument = "URI",
+    /* libvirt restores with "defer", whatever the domain was started from (docs/libvirt.rst). */
+    { "incoming", OPTION_STRING, FIELD(incoming), .firm = "defer", .argument = "URI",
       .help = "load a state: file:PATH[,offset=N], fd:N, exec:COMMAND, unix:PATH, tcp:H:P, defer" },
     { "S", OPTION_FLAG, FIELD(stopped), .help = "do not start the virtual CPUs" },
     { "nodefaults", OPTION_FLAG, FIELD(nodefaults), .help = "no devices but those asked for" },

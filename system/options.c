@@ -104,6 +104,16 @@ static bool add_dict(SystemOptions *o, const OptionSpec *spec, json_object **mer
     return value != NULL;
 }
 
+static void set_string(void *field, const char *firm, const char *text)
+{
+    char **to = field;
+
+    if (!firm || g_strcmp0(*to, firm) != 0) {
+        g_free(*to);
+        *to = g_strdup(text);
+    }
+}
+
 static bool add_argument(SystemOptions *o, const OptionSpec *spec, json_object **merged,
                          const char *text, GError **errp)
 {
@@ -115,8 +125,7 @@ static bool add_argument(SystemOptions *o, const OptionSpec *spec, json_object *
         }
         /* fall through */
     case OPTION_STRING:
-        g_free(*(char **)field_of(o, spec));
-        *(char **)field_of(o, spec) = g_strdup(text);
+        set_string(field_of(o, spec), spec->firm, text);
         return true;
     case OPTION_STRINGS:
         g_ptr_array_add(list_field(o, spec), g_strdup(text));

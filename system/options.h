@@ -16,7 +16,7 @@ typedef struct SystemOptions SystemOptions;
 /* How the argument of an option is kept. */
 typedef enum OptionStore {
     OPTION_FLAG,    /* bool, no argument */
-    OPTION_STRING,  /* char *, the last one counts */
+    OPTION_STRING,  /* char *, the last one counts, but see firm */
     OPTION_STRINGS, /* GPtrArray * of char * */
     OPTION_NONE,    /* char *: only "none" is accepted, reason says why */
     OPTION_MERGED, /* several add up to one value: a structure of type, or json_object * without type */
@@ -32,6 +32,7 @@ typedef struct OptionSpec {
     /* Text to JSON where it is not plain JSON or key=value; NULL: it is. */
     json_object *(*parse)(const char *text, const char *implied, GError **errp);
     const char *reason;   /* OPTION_NONE: why nothing else */
+    const char *firm;     /* OPTION_STRING: a value that another one does not replace */
     const char *argument; /* for the help text */
     const char *help;
 } OptionSpec;

@@ -139,7 +139,7 @@ class Restore:
 
     def __init__(self, make, path, fmt='raw', bypass_cache=False, channels=1, version=11, run=True, **options):
         self.path, self.version = str(path), version
-        fds, args = [], list(options.pop('args', ()))
+        fds, args, more_fds = [], list(options.pop('args', ())), options.pop('more_fds', ())
         offset = len_of_header(path)
         parameters = None
         if fmt == 'raw':
@@ -159,7 +159,7 @@ class Restore:
                 args += ['-add-fd', f'set=0,fd={fds[1]},opaque=libvirt-incoming-migratedirect-io-fd']
                 parameters['direct-io'] = True
             uri = f'file:/dev/fdset/0,offset={offset:#x}'
-        self.machine = make(incoming='defer', args=['-S', *args], pass_fds=fds, **options)
+        self.machine = make(incoming='defer', args=['-S', *args], pass_fds=[*fds, *more_fds], **options)
         for fd in fds:
             os.close(fd)
         self.qmp = self.machine.qmp

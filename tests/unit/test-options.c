@@ -26,6 +26,18 @@ static SystemOptions *parse_ok(const char *line)
     return o;
 }
 
+/* A clone's XML has -incoming of its own; libvirt puts the one it restores with in front of it. */
+static void test_incoming_defer_wins(void)
+{
+    g_autoptr(SystemOptions) first = parse_ok("-incoming|defer|-incoming|file:/template");
+    g_autoptr(SystemOptions) last = parse_ok("-incoming|file:/template|-incoming|defer");
+    g_autoptr(SystemOptions) none = parse_ok("-incoming|file:/one|-incoming|file:/two");
+
+    g_assert_cmpstr(first->incoming, ==, "defer");
+    g_assert_cmpstr(last->incoming, ==, "defer");
+    g_assert_cmpstr(none->incoming, ==, "file:/two");
+}
+
 /* The arguments that libvirt 9.0 and 11.3 give (contract.md §1.1, §2.2, §2.3), as far as we have the devices. */
 static void test_libvirt(void)
 {
@@ -184,6 +196,7 @@ static void test_smp(void)
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
+    g_test_add_func("/options/incoming-defer-wins", test_incoming_defer_wins);
     g_test_add_func("/options/libvirt", test_libvirt);
     g_test_add_func("/options/memory-sizes", test_memory_sizes);
     g_test_add_func("/options/merge", test_merge);
