@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -74,6 +75,23 @@ static void log_choice(const char *kernel, const char *name)
     }
 }
 
+/*
+ * The kernel gives /proc/self to root when the program file cannot be read or carries capabilities, until the process is
+ * "dumpable" (proc(5)). It is made so for as long as the opening takes.
+ */
+static int open_pagemap(void)
+{
+    static const char path[] = "/proc/self/pagemap";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 && errno == EACCES && prctl(PR_GET_DUMPABLE) != 1 &&
+        prctl(PR_SET_DUMPABLE, 1) == 0) {
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        prctl(PR_SET_DUMPABLE, 0);
+    }
+    return fd;
+}
+
 static PagemapScanner *scanner_new(PagemapPath path, const char *kernel, GError **errp)
 {
     g_autoptr(PagemapScanner) scanner = g_new0(PagemapScanner, 1);
@@ -81,7 +99,7 @@ static PagemapScanner *scanner_new(PagemapPath path, const char *kernel, GError 
     g_autoptr(GError) cause = NULL;
 
     walker->kpageflags_fd = -1;
-    walker->pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    walker->pagemap_fd = open_pagemap();
     if (walker->pagemap_fd < 0) {
         error_set_errno(errp, errno,
                         "Cannot open /proc/self/pagemap; it tells which pages of "
