@@ -231,6 +231,7 @@ bool base_guard_add(BaseGuard *guard, RamBase *base, bool need_lease, GError **e
 
 void base_guard_forget(BaseGuard *guard, RamBase *base)
 {
+    ram_base_want_drain(base, false);
     ram_base_drop_lease(base);
     g_ptr_array_remove(guard->bases, base);
 }

@@ -5,13 +5,10 @@
  */
 #include "memory/detach-internal.h"
 
-/* Chunks filled ahead of the moves: written pages exist twice in them. */
-#define WINDOW 64
-
 static bool must_wait(const DetachJob *job)
 {
     return !job->cancelled && !job->error && job->next < job->chunks->len &&
-           (job->held_back || (!job->no_window && job->filled_ahead >= WINDOW));
+           (job->held_back || (!job->no_window && job->filled_ahead >= DETACH_WINDOW));
 }
 
 /* The next chunk to fill; NULL = none is left or the job has failed. */

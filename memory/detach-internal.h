@@ -11,6 +11,8 @@
 #include "memory/staging.h"
 
 #define DETACH_FILLERS_MAX 4
+/* Chunks filled ahead of the moves: written pages exist twice in them. */
+#define DETACH_WINDOW 16
 
 typedef struct DetachChunk {
     Staging *staging;

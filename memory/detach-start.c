@@ -14,8 +14,8 @@
 
 #include <unistd.h>
 
-/* Left free for the rest of the host and for page tables. */
-#define MEMORY_RESERVE (64 * MiB)
+/* Left free for the rest of the host and page tables; half of it for pages that exist twice for a while. */
+#define MEMORY_RESERVE (2 * DETACH_WINDOW * RAM_CHUNK_SIZE)
 /* A chunk moved out of the order of addresses splits the staging area and the block. */
 #define VMAS_PER_RUN 3
 
@@ -58,8 +58,9 @@ static bool check_memory(DetachJob *job, GError **errp)
     for (unsigned i = 0; i < ram_list_count(list); i++) {
         RamBlock *block = ram_list_get(list, i);
 
-        if (block->kind == RAM_FILE_PRIVATE) {
-            need += staging_need(block, &job->set);
+        if (block->kind == RAM_FILE_PRIVATE &&
+            !staging_need(block, &job->set, job->guard->scanner, &need, errp)) {
+            return false;
         }
     }
     if (!host_memory_available(&available, &limit, errp)) {

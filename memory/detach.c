@@ -218,20 +218,24 @@ static bool files_are_unlinked(DetachJob *job)
 }
 
 /*
- * No lease has kept writers away meanwhile: what was read counts only if the files still are what was
- * restored from.
+ * No lease has kept writers away meanwhile: what was read counts only if the files still are what they were. Of a
+ * drain that means since the restore.
  */
 static void check_unguarded(DetachJob *job)
 {
-    for (guint i = 0; job->background && i < job->set.bases->len; i++) {
+    for (guint i = 0; job->stagings->len && i < job->set.bases->len; i++) {
+        RamBase *base = job->set.bases->pdata[i];
+        const struct stat *then = &g_array_index(job->begun_as, struct stat, i);
         g_autoptr(GError) why = NULL;
 
-        if (job->stagings->len && !ram_base_check_identity(job->set.bases->pdata[i], &why)) {
-            log_printf(LOG_MEMORY, "ram_drain: %s", why->message);
-            ram_list_report_lost(job->guard->list,
-                                 "the file was changed before memory was detached from it",
-                                 staging_block(job->stagings->pdata[0]), 0);
+        if (ram_base_is_leased(base) || (job->background ? ram_base_check_identity(base, &why)
+                                                         : ram_base_check_same(base, then, &why))) {
+            continue;
         }
+        log_printf(LOG_MEMORY, "ram_detach: %s", why->message);
+        ram_list_report_lost(job->guard->list,
+                             "the file was changed before memory was detached from it",
+                             staging_block(job->stagings->pdata[0]), 0);
     }
 }
 

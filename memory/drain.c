@@ -162,6 +162,10 @@ bool ram_list_is_draining(const RamList *list)
     if (!guard || lost_page_seen(guard) || (guard->job && detach_is_moved(guard->job))) {
         return false;
     }
+    if (g_atomic_int_get(&guard->on_hold)) {
+        /* A restore is at work, and will tell. */
+        return true;
+    }
     for (guint i = 0; i < guard->bases->len; i++) {
         const RamBase *base = guard->bases->pdata[i];
 

@@ -169,6 +169,33 @@ static char *guard_layers(BaseGuard *guard, const RestoreRequest *request)
     return NULL;
 }
 
+static bool is_mapped(const RamList *list, const RamBase *base)
+{
+    for (unsigned i = 0; i < ram_list_count(list); i++) {
+        const RamBlock *block = ram_list_get(list, i);
+
+        for (guint k = 0; block->mappings && k < block->mappings->len; k++) {
+            if (((const RamMapping *)block->mappings->pdata[k])->base == base) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* After a failure nothing is left to be kept from harm, and files that were not mapped are not in use. */
+static void unguard_layers(BaseGuard *guard, const RestoreRequest *request)
+{
+    for (size_t i = 0; i < request->n_layers; i++) {
+        RamBase *base = request->layers[i].base;
+
+        ram_base_want_drain(base, false);
+        if (!is_mapped(guard->list, base)) {
+            base_guard_forget(guard, base);
+        }
+    }
+}
+
 /* --- Deciding --- */
 
 static RestoreBlock *layer_block(const RestoreLayer *layer, const RamBlock *block)
@@ -356,6 +383,9 @@ bool restore_ram(RamList *list, const RestoreRequest *request, const MemoryContr
     }
     ok = decide(request, no_files, errp) && restore_layers(request, errp) &&
          (!request->lay || request->lay(request->opaque, errp));
+    if (!ok) {
+        unguard_layers(guard, request);
+    }
     base_guard_release(guard);
     if (ok && lost_page_seen(guard)) {
         error_set(errp, "Snapshot %s was changed while guest RAM was restored from it",

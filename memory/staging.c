@@ -20,6 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define PAGE UINT64_C(4096)
+
 struct Staging {
     RamBlock *block;
     uint8_t *area; /* place of block offset 0 */
@@ -202,10 +204,38 @@ static bool next_data(const Piece *piece, uint64_t pos, uint64_t *ret_from, uint
     return true;
 }
 
-uint64_t staging_need(RamBlock *block, const CloneSet *set)
+static bool ignore_range(const PageRange *range, void *opaque)
 {
-    uint64_t bytes = 0;
+    return true;
+}
 
+/* Bytes of [from, to) of the block for which staging takes memory that the process has not got yet. */
+static bool add_need(RamBlock *block, uint64_t from, uint64_t to, PagemapScanner *scanner,
+                     uint64_t *bytes, GError **errp)
+{
+    while (from < to) {
+        uint64_t first = UINT64_MAX, last = 0, stop;
+        PagemapStats stats = { 0 };
+
+        if (chunk_map_next_run(block->released, from >> RAM_CHUNK_SHIFT, &first, &last) &&
+            first <= from >> RAM_CHUNK_SHIFT) {
+            from = last << RAM_CHUNK_SHIFT;
+            continue;
+        }
+        stop = first > to >> RAM_CHUNK_SHIFT ? to : MIN(to, first << RAM_CHUNK_SHIFT);
+        if (!pagemap_scan_private(scanner, block->host + from, stop - from, ignore_range, NULL,
+                                  &stats, errp)) {
+            return false;
+        }
+        *bytes += stop - from - (stats.data_pages - stats.swapped_pages) * PAGE;
+        from = stop;
+    }
+    return true;
+}
+
+bool staging_need(RamBlock *block, const CloneSet *set, PagemapScanner *scanner, uint64_t *bytes,
+                  GError **errp)
+{
     for (guint i = 0; i < block->mappings->len; i++) {
         const RamMapping *m = block->mappings->pdata[i];
         Piece piece;
@@ -215,10 +245,16 @@ uint64_t staging_need(RamBlock *block, const CloneSet *set)
             continue;
         }
         for (uint64_t pos = piece.file_offset; next_data(&piece, pos, &from, &to); pos = to) {
-            bytes += to - from;
+            /* File systems with small blocks have holes that end within a page. */
+            uint64_t start = ROUND_DOWN(piece.offset + (from - piece.file_offset), PAGE);
+            uint64_t end = ROUND_UP(piece.offset + (to - piece.file_offset), PAGE);
+
+            if (!add_need(block, start, end, scanner, bytes, errp)) {
+                return false;
+            }
         }
     }
-    return bytes;
+    return true;
 }
 
 void staging_mark_chunks(RamBlock *block, const CloneSet *set, ChunkMap *ret_chunks)
@@ -327,6 +363,30 @@ static bool copy_range(const PageRange *range, void *opaque)
     return true;
 }
 
+/*
+ * A failed mremap may have unmapped the guest's memory already (mremap(2) does so first). Then there is
+ * memory again, but what it held is lost.
+ */
+static void mend_hole(RamBlock *block, uint64_t start, uint64_t length)
+{
+    void *at = block->host + start;
+    void *got = mmap(at, length, PROT_READ | PROT_WRITE,
+                     ram_block_private_flags(block) | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+    if (got == MAP_FAILED) {
+        return;
+    }
+    if (got != at) {
+        /* Kernels before 4.17 do not know the flag and take the address for a hint. */
+        munmap(got, length);
+        return;
+    }
+    if (block->list) {
+        ram_list_report_lost(block->list, "moved memory could not be put in its place", block,
+                             start);
+    }
+}
+
 static bool move_range(Staging *staging, uint64_t start, uint64_t length, GError **errp)
 {
     const Span span = { start, start + length };
@@ -338,6 +398,7 @@ static bool move_range(Staging *staging, uint64_t start, uint64_t length, GError
                         "RAM block '%s': cannot move 0x%" G_GINT64_MODIFIER
                         "x bytes at 0x%" G_GINT64_MODIFIER "x",
                         block->name, length, start);
+        mend_hole(block, start, length);
         return false;
     }
     g_array_append_val(staging->moved, span);

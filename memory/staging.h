@@ -41,8 +41,12 @@ bool staging_fill(Staging *staging, uint64_t chunk, PagemapScanner *scanner, GEr
 bool staging_move(Staging *staging, uint64_t chunk, PagemapScanner *scanner, uint64_t *bytes,
                   GError **errp);
 
-/* Bytes of memory that anonymous staging of this block will fill, at most. */
-uint64_t staging_need(RamBlock *block, const CloneSet *set);
+/*
+ * Adds to *bytes what anonymous staging of this block takes beyond the memory that it gives back: pages for which
+ * the files have data, except those that are the guest's own and in memory already.
+ */
+bool staging_need(RamBlock *block, const CloneSet *set, PagemapScanner *scanner, uint64_t *bytes,
+                  GError **errp);
 
 /* Chunks of the block that depend on a file of the set and are not released. */
 void staging_mark_chunks(RamBlock *block, const CloneSet *set, ChunkMap *ret_chunks);

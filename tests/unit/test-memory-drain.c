@@ -290,6 +290,54 @@ static void test_truncated_during(void)
     drain_clear(&f);
 }
 
+/* The same without a lease for a detach on request: since it began. */
+static void test_written_during_a_detach_without_lease(void)
+{
+    Fixture f = { 0 };
+    unsigned failed = 0;
+
+    drain_init(&f);
+    g_assert_true(
+        base_guard_detach_all(ram_list_guard(f.list), "requested", note_error, &failed, NULL));
+    g_usleep(20000);
+    fixture_write_page(f.fd, f.offset + RAM_BYTES - FIXTURE_PAGE, 1, 8);
+    fixture_run_until(is_one, &failed, 20);
+    fixture_run_until(is_lost, &f, 20);
+    drain_clear(&f);
+}
+
+/* A restore that is refused leaves no file in use, and nothing is drained. */
+static void test_refused_restore(void)
+{
+    Fixture f = { .offset = MiB };
+    RestoreLayer layer;
+    RestoreRequest request = {
+        .mode = RESTORE_AUTO, .refuse_copy = true, .layers = &layer, .n_layers = 1
+    };
+    RestoreBlock blocks[2];
+    MemoryControl control = fixture_control(&f.notes);
+    g_autoptr(GError) err = NULL;
+    RamBlock *pinned;
+    struct stat st;
+
+    f.fd = fixture_file(fixture_plain_folder(), f.offset + RAM_BYTES, &f.path);
+    fixture_new_block(&f, RAM_BYTES / 2);
+    pinned = ram_list_add(f.list, ram_block_new_anonymous("pinned", RAM_BYTES / 2, NULL), NULL);
+    pinned->mem_lock = true;
+    fixture_open_base(&f);
+    blocks[0] = (RestoreBlock){ .block = f.block, .pages_offset = MiB };
+    blocks[1] = (RestoreBlock){ .block = pinned, .pages_offset = MiB + RAM_BYTES / 2 };
+    layer = (RestoreLayer){ .base = f.base, .blocks = blocks, .n_blocks = 2 };
+    g_assert_false(restore_ram(f.list, &request, &control, &err));
+    g_assert_nonnull(err);
+    run_for(200);
+    g_assert_cmpuint(f.notes.detached, ==, 0);
+    g_assert_false(ram_list_is_draining(f.list));
+    g_assert_cmpint(fstat(f.fd, &st), ==, 0);
+    g_assert_false(ram_list_uses_file(f.list, st.st_dev, st.st_ino));
+    drain_clear(&f);
+}
+
 /* --- Memory that the guest gives back --- */
 
 static void test_released_during(void)
@@ -340,6 +388,9 @@ int main(int argc, char **argv)
     g_test_add_func("/memory/drain/unlinked-before", test_unlinked_before);
     g_test_add_func("/memory/drain/unlinked-during", test_unlinked_during);
     g_test_add_func("/memory/drain/written-during", test_written_during);
+    g_test_add_func("/memory/drain/written-during-a-detach",
+                    test_written_during_a_detach_without_lease);
+    g_test_add_func("/memory/drain/refused-restore", test_refused_restore);
     g_test_add_func("/memory/drain/truncated-during", test_truncated_during);
     g_test_add_func("/memory/drain/released-during", test_released_during);
     return g_test_run();

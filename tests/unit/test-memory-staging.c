@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "memory/discard.h"
 #include "memory/staging.h"
 #include "tests/unit/memory-fixture.h"
 
@@ -59,9 +60,66 @@ static void test_holes_belong_to_others(void)
     fixture_clear(&f);
 }
 
+/*
+ * A failed mremap: kernels that look before they unmap leave the guest's memory, elsewhere there is
+ * memory again and the loss is told. Never a hole.
+ */
+static void test_hole_after_a_failed_move(void)
+{
+    g_autoptr(GPtrArray) bases = g_ptr_array_new();
+    g_autoptr(PagemapScanner) scanner = pagemap_scanner_new(PAGEMAP_AUTO, NULL);
+    g_autoptr(GError) err = NULL;
+    CloneSet set = { .bases = bases };
+    Fixture f = { 0 };
+    uint64_t bytes = 0;
+    Staging *staging;
+
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
+    g_ptr_array_add(bases, f.base);
+    staging = staging_new(f.block, &set, &err);
+    g_assert_no_error(err);
+    /* An empty chunk moves without pages; the second time there is nothing to be moved. */
+    g_assert_true(staging_move(staging, 3, scanner, &bytes, &err));
+    g_assert_false(ram_list_is_lost(f.list));
+    g_assert_false(staging_move(staging, 3, scanner, &bytes, &err));
+    g_assert_nonnull(strstr(err->message, "cannot move"));
+    g_test_message("lost: %d", ram_list_is_lost(f.list));
+    g_assert_true(fixture_is_zero(f.block->host + 3 * RAM_CHUNK_SIZE));
+    staging_free(staging);
+    fixture_clear(&f);
+}
+
+/* Neither what was given back nor what the guest has of its own is needed again. */
+static void test_need(void)
+{
+    g_autoptr(GPtrArray) bases = g_ptr_array_new();
+    g_autoptr(PagemapScanner) scanner = pagemap_scanner_new(PAGEMAP_AUTO, NULL);
+    DiscardRequest request = { .why = DISCARD_REPORTED, .policy = DISCARD_POLICY_REMAP };
+    DiscardResult result;
+    CloneSet set = { .bases = bases };
+    Fixture f = { 0 };
+    uint64_t bytes = 0;
+
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
+    g_ptr_array_add(bases, f.base);
+    g_assert_true(staging_need(f.block, &set, scanner, &bytes, NULL));
+    g_assert_cmpuint(bytes, ==, RAM_BYTES);
+    g_assert_true(discard_range(f.block, 0, 2 * RAM_CHUNK_SIZE, &request, &result, NULL));
+    g_assert_true(
+        discard_range(f.block, 5 * RAM_CHUNK_SIZE, RAM_CHUNK_SIZE, &request, &result, NULL));
+    memset(f.block->host + 3 * RAM_CHUNK_SIZE, 1, 10 * FIXTURE_PAGE);
+    memset(f.block->host, 1, 10 * FIXTURE_PAGE); /* in a released chunk */
+    bytes = 0;
+    g_assert_true(staging_need(f.block, &set, scanner, &bytes, NULL));
+    g_assert_cmpuint(bytes, ==, RAM_BYTES - 3 * RAM_CHUNK_SIZE - 10 * FIXTURE_PAGE);
+    fixture_clear(&f);
+}
+
 int main(int argc, char **argv)
 {
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/memory/staging/holes-belong-to-others", test_holes_belong_to_others);
+    g_test_add_func("/memory/staging/hole-after-a-failed-move", test_hole_after_a_failed_move);
+    g_test_add_func("/memory/staging/need", test_need);
     return g_test_run();
 }
