@@ -22,8 +22,10 @@ static void show_options(void)
 {
     printf("usage: cowbird-system-x86_64 [OPTION...]\n\n");
     for (const OptionSpec *spec = option_table; spec->name; spec++) {
-        printf("-%s%s%s\n        %s\n", spec->name, spec->argument ? " " : "",
-               spec->argument ? spec->argument : "", spec->help);
+        if (spec->store != OPTION_REFUSED) {
+            printf("-%s%s%s\n        %s\n", spec->name, spec->argument ? " " : "",
+                   spec->argument ? spec->argument : "", spec->help);
+        }
     }
     printf("\nArguments with parts may also be JSON objects.\n");
 }

@@ -67,6 +67,15 @@ static json_object *parse_global(const char *text, const char *implied, GError *
 
 #define FIELD(name) offsetof(SystemOptions, name)
 
+/* What users of QEMU, and libvirt, may ask for and cannot have: one message that says so. */
+#define REFUSED(option, text)                  \
+    {                                          \
+        option, OPTION_REFUSED, .reason = text \
+    }
+#define NO_DISKS "there are no disks; take them out of the configuration and boot a -kernel"
+#define NO_NETWORK "there are no network devices; take them out of the configuration"
+#define NO_GRAPHICS "there are no graphics; take them out of the configuration"
+
 const OptionSpec option_table[] = {
     { "name", OPTION_MERGED, FIELD(name), &qapi_type_NameOptions, "guest", .argument = "NAME",
       .help = "name of the guest" },
@@ -108,6 +117,8 @@ const OptionSpec option_table[] = {
     { "nodefaults", OPTION_FLAG, FIELD(nodefaults), .help = "no devices but those asked for" },
     { "no-user-config", OPTION_FLAG, FIELD(no_user_config),
       .help = "accepted: there is no configuration file" },
+    { "audiodev", OPTION_LIST, FIELD(audiodev), &qapi_type_AudiodevOptions, "driver",
+      .argument = "none,id=ID", .help = "accepted as 'none' only: there are no sound devices" },
     { "display", OPTION_NONE, FIELD(display), .argument = "none", .reason = "there are no graphics",
       .help = "accepted as 'none' only" },
     { "nographic", OPTION_FLAG, FIELD(nographic),
@@ -146,6 +157,21 @@ const OptionSpec option_table[] = {
     { "d", OPTION_STRING, FIELD(log_items), .argument = "ITEM[,ITEM...]",
       .help = "log these things ('help')" },
     { "D", OPTION_STRING, FIELD(log_file), .argument = "FILE", .help = "log there, not on stderr" },
+    REFUSED("blockdev", NO_DISKS),
+    REFUSED("drive", NO_DISKS),
+    REFUSED("hda", NO_DISKS),
+    REFUSED("cdrom", NO_DISKS),
+    REFUSED("fda", NO_DISKS),
+    REFUSED("pflash", NO_DISKS),
+    REFUSED("netdev", NO_NETWORK),
+    REFUSED("vnc", NO_GRAPHICS),
+    REFUSED("spice", NO_GRAPHICS),
+    REFUSED("vga", NO_GRAPHICS),
+    REFUSED("tpmdev", "there is no TPM; take it out of the configuration"),
+    REFUSED("fsdev", "no folders of the host can be shared; take it out of the configuration"),
+    REFUSED("watchdog-action", "there is no watchdog; take it out of the configuration"),
+    REFUSED("usb", "there is no USB; take it out of the configuration"),
+    REFUSED("loadvm", "there are no disks to hold internal snapshots; use -incoming"),
     { "version", OPTION_FLAG, FIELD(version), .help = "show the version and end" },
     { "help", OPTION_FLAG, FIELD(help), .help = "show this list and end" },
     { "h", OPTION_FLAG, FIELD(help), .help = "the same" },

@@ -170,6 +170,10 @@ static bool read_arguments(SystemOptions *o, char **argv, GPtrArray *merged, GEr
             *(bool *)field_of(o, spec) = true;
             continue;
         }
+        if (spec->store == OPTION_REFUSED) {
+            error_set(errp, "-%s is not possible: %s", spec->name, spec->reason);
+            return false;
+        }
         if (!arg[1]) {
             error_set(errp, "-%s: its argument (%s) is missing", spec->name, spec->argument);
             return false;
@@ -225,6 +229,7 @@ void system_options_free(SystemOptions *o)
 
         switch (spec->store) {
         case OPTION_FLAG:
+        case OPTION_REFUSED:
             break;
         case OPTION_STRING:
         case OPTION_NONE:

@@ -19,6 +19,7 @@ typedef enum OptionStore {
     OPTION_STRING,  /* char *, the last one counts, but see firm */
     OPTION_STRINGS, /* GPtrArray * of char * */
     OPTION_NONE,    /* char *: only "none" is accepted, reason says why */
+    OPTION_REFUSED, /* always an error, reason says why; told to nobody who asks for the options */
     OPTION_MERGED, /* several add up to one value: a structure of type, or json_object * without type */
     OPTION_LIST, /* GPtrArray * of structures of type, or of json_object * without type */
 } OptionStore;
@@ -31,7 +32,7 @@ typedef struct OptionSpec {
     const char *implied;  /* key of a first value without key */
     /* Text to JSON where it is not plain JSON or key=value; NULL: it is. */
     json_object *(*parse)(const char *text, const char *implied, GError **errp);
-    const char *reason;   /* OPTION_NONE: why nothing else */
+    const char *reason;   /* OPTION_NONE, OPTION_REFUSED: why nothing else, and what to do */
     const char *firm;     /* OPTION_STRING: a value that another one does not replace */
     const char *argument; /* for the help text */
     const char *help;
@@ -69,7 +70,8 @@ struct SystemOptions {
     ActionOptions *action;
     OvercommitOptions *overcommit;
     SandboxOptions *sandbox;
-    GPtrArray *add_fd; /* of AddFdOptions */
+    GPtrArray *add_fd;   /* of AddFdOptions */
+    GPtrArray *audiodev; /* of AudiodevOptions */
     char *log_items, *log_file;
     char *qtest, *qtest_log;
 };

@@ -99,7 +99,8 @@ GPtrArray *qmp_query_command_line_options(SystemState *state, const QueryCommand
     GPtrArray *list = g_ptr_array_new();
 
     for (const OptionSpec *spec = option_table; spec->name; spec++) {
-        if (!arg->option || g_str_equal(arg->option, spec->name)) {
+        if (spec->store != OPTION_REFUSED &&
+            (!arg->option || g_str_equal(arg->option, spec->name))) {
             g_ptr_array_add(list, describe(state, spec));
         }
     }

@@ -53,7 +53,8 @@ static Device *make_device(Machine *machine, const char *driver, GError **errp)
     if (G_TYPE_IS_ABSTRACT(type) || !klass->user_creatable) {
         error_set(errp, "'%s' is part of a board and cannot be added with -device", driver);
     } else if (machine->started && !klass->hotpluggable) {
-        error_set(errp, "'%s' cannot be added while the machine is in use", driver);
+        error_set(errp, "'%s' cannot be added to a running machine: give it to -device at start",
+                  driver);
     } else {
         dev = device_new(machine, type, errp);
     }
