@@ -12,7 +12,7 @@ import time
 
 import pytest
 from daemon import VirshError, wait_until
-from expected import fields, prints
+from expected import fields
 
 ESCAPE = b'\x1d'  # Control-]
 
@@ -267,8 +267,12 @@ def test_agent_is_gone_after_a_reset(agent):
 
 
 def test_shutdown_by_the_agent(agent):
-    prints(agent.virsh('shutdown', '--mode', 'agent'), f"Domain '{agent.name}' is being shutdown")
+    """Libvirt ends the emulator when the guest is off. Where that is done before virsh's thread wakes up, virsh hears of the
+    end of the agent's socket in place of its success; the domain is off all the same."""
+    text = agent.virsh('shutdown', '--mode', 'agent', check=False)
+    assert f"Domain '{agent.name}' is being shutdown" in text or 'End of file from agent socket' in text
     agent.wait_state('shut off')
+    assert agent.virsh('domstate', '--reason').strip() == 'shut off (shutdown)'
 
 
 def test_reboot_by_the_agent(agent):
