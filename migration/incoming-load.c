@@ -5,7 +5,9 @@
  */
 #include "migration/incoming.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +15,11 @@
 #include "migration/ram-pages.h"
 #include "util/error.h"
 #include "util/log.h"
+#include "util/units.h"
+
+#define SWALLOW_BYTES (256 * KiB)
+#define SWALLOW_US (30 * G_USEC_PER_SEC)
+#define SWALLOW_IDLE_MS 1000
 
 static bool check_cpu(const IncomingJob *job, const SnapshotInfo *info, GError **errp)
 {
@@ -274,11 +281,34 @@ static bool load_input(IncomingJob *job, int fd, GError **errp)
     return ok;
 }
 
+/*
+ * After an error, read what else comes by a pipe: who writes it would die of SIGPIPE, and libvirt then tells
+ * that (of its I/O helper) and not our error. Not for ever: a writer may never end.
+ */
+static void swallow(const IncomingJob *job, int fd)
+{
+    int64_t deadline = g_get_monotonic_time() + SWALLOW_US;
+    g_autofree uint8_t *buf = g_malloc(SWALLOW_BYTES);
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+
+    while (!g_atomic_int_get(&job->cancelled) && g_get_monotonic_time() < deadline &&
+           poll(&p, 1, SWALLOW_IDLE_MS) > 0) {
+        ssize_t n = read(fd, buf, SWALLOW_BYTES);
+
+        if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
+            break;
+        }
+    }
+}
+
 static bool load_stream(IncomingJob *job, GError **errp)
 {
     g_autoptr(GError) close_error = NULL;
     bool ok = load_input(job, job->stream->fd, errp);
 
+    if (!ok && job->address->kind == CHANNEL_FD) {
+        swallow(job, job->stream->fd);
+    }
     /* A command that failed is the better reason for a stream that is cut off. */
     if (!stream_channel_close(job->stream, &close_error)) {
         if (ok) {
