@@ -46,6 +46,7 @@ typedef struct MigrationReport {
     uint64_t ram_total, done_bytes, written_bytes, normal_pages, zero_pages, total_bytes;
     PagemapStats scan;
     int scan_path; /* RamScan */
+    unsigned passes; /* over memory */
     bool have_ram, multifd;
 } MigrationReport;
 

@@ -98,7 +98,7 @@ static MigrationStats *ram_stats(const MigrationReport *r)
     ram->normal = r->normal_pages;
     ram->normal_bytes = r->normal_pages * STREAM_PAGE_SIZE;
     ram->mbps = mbps(r->written_bytes, us);
-    ram->dirty_sync_count = 1;
+    ram->dirty_sync_count = r->passes;
     ram->page_size = STREAM_PAGE_SIZE;
     ram->multifd_bytes = r->multifd ? r->written_bytes : 0;
     ram->pages_per_second = us > 0 ? r->normal_pages * G_USEC_PER_SEC / us : 0;

@@ -24,8 +24,8 @@
 /* What is put in one piece without a look at the batch, besides a head. */
 #define START_MAX (64 * KiB)
 
-typedef struct PageStream {
-    const RamPagesWrite *w;
+struct RamPagesStream {
+    RamPagesWrite w;
     StreamOutput out;
     uint64_t length; /* bytes put so far */
     uint32_t crc;
@@ -35,12 +35,13 @@ typedef struct PageStream {
     int n_iov;
     guint word_start; /* of the words not yet in iov */
     uint64_t batch_bytes;
-} PageStream;
+    bool again; /* zero pages are put too */
+};
 
 /* --- Output --- */
 
 /* Words put since the last page become an element; they must not move any more. */
-static void seal_words(PageStream *s)
+static void seal_words(RamPagesStream *s)
 {
     guint len = s->words->len - s->word_start;
 
@@ -53,12 +54,12 @@ static void seal_words(PageStream *s)
     }
 }
 
-static bool flush(PageStream *s, GError **errp)
+static bool flush(RamPagesStream *s, GError **errp)
 {
     bool ok;
 
     seal_words(s);
-    ok = transfer_control_wait(s->w->control, s->batch_bytes, errp) &&
+    ok = transfer_control_wait(s->w.control, s->batch_bytes, errp) &&
          stream_output_put(&s->out, s->iov, s->n_iov, errp);
     s->length += s->batch_bytes;
     s->batch_bytes = 0;
@@ -70,11 +71,12 @@ static bool flush(PageStream *s, GError **errp)
 
 /* --- Pages --- */
 
-static void put_head(PageStream *s, const RamBlock *block, uint64_t offset, uint64_t length)
+static void put_head(RamPagesStream *s, const RamBlock *block, uint64_t offset, uint64_t length,
+                     unsigned flags)
 {
     bool same = s->last == block;
 
-    byte_array_put_be64(s->words, offset | RAM_FLAG_RUN | (same ? RAM_FLAG_CONTINUE : 0));
+    byte_array_put_be64(s->words, offset | flags | RAM_FLAG_RUN | (same ? RAM_FLAG_CONTINUE : 0));
     if (!same) {
         byte_array_put_counted_string(s->words, block->name);
         s->last = block;
@@ -83,19 +85,30 @@ static void put_head(PageStream *s, const RamBlock *block, uint64_t offset, uint
 }
 
 /* The arrays are large enough for one more: elements of iov stay valid. */
-static bool batch_is_full(const PageStream *s)
+static bool batch_is_full(const RamPagesStream *s)
 {
     return s->batch_bytes >= BATCH_BYTES || s->n_iov + 2 >= (int)G_N_ELEMENTS(s->iov) ||
            s->words->len >= BATCH_RUNS * HEAD_MAX;
 }
 
-static bool put_pages(PageStream *s, RamBlock *block, uint64_t from, uint64_t to, GError **errp)
+static bool put_pages(RamPagesStream *s, RamBlock *block, uint64_t from, uint64_t to, GError **errp)
 {
-    put_head(s, block, from, to - from);
+    put_head(s, block, from, to - from, 0);
     seal_words(s);
     s->iov[s->n_iov++] = (struct iovec){ .iov_base = block->host + from, .iov_len = to - from };
     s->batch_bytes += to - from;
-    transfer_count(&s->w->control->normal_pages, (to - from) / STREAM_PAGE_SIZE);
+    transfer_count(&s->w.control->normal_pages, (to - from) / STREAM_PAGE_SIZE);
+    return !batch_is_full(s) || flush(s, errp);
+}
+
+static bool put_zeros(RamPagesStream *s, RamBlock *block, uint64_t from, uint64_t to, GError **errp)
+{
+    transfer_count(&s->w.control->zero_pages, (to - from) / STREAM_PAGE_SIZE);
+    /* At first all memory of the reader is zero. */
+    if (!s->again) {
+        return true;
+    }
+    put_head(s, block, from, to - from, RAM_FLAG_ZERO);
     return !batch_is_full(s) || flush(s, errp);
 }
 
@@ -112,26 +125,24 @@ static uint64_t run_end(const RamBlock *block, uint64_t from, uint64_t to, bool 
     return end;
 }
 
-/* Zero pages are left out: all memory of the reader is zero at first. */
-static bool put_run(PageStream *s, RamBlock *block, uint64_t from, uint64_t to, GError **errp)
+static bool put_run(RamPagesStream *s, RamBlock *block, uint64_t from, uint64_t to, GError **errp)
 {
     while (from < to) {
         bool zero;
         uint64_t end = run_end(block, from, to, &zero);
 
-        if (zero) {
-            transfer_count(&s->w->control->zero_pages, (end - from) / STREAM_PAGE_SIZE);
-        } else if (!put_pages(s, block, from, end, errp)) {
+        if (!(zero ? put_zeros : put_pages)(s, block, from, end, errp)) {
             return false;
         }
-        transfer_count(&s->w->control->done_bytes, end - from);
+        transfer_count(&s->w.control->done_bytes, end - from);
         from = end;
     }
     return true;
 }
 
 /* Unchanged pages, from the mapping; holes of the base are left out. */
-static bool put_unchanged(PageStream *s, RamBlock *block, uint64_t from, uint64_t to, GError **errp)
+static bool put_unchanged(RamPagesStream *s, RamBlock *block, uint64_t from, uint64_t to,
+                          GError **errp)
 {
     while (from < to) {
         BaseRun run;
@@ -143,17 +154,17 @@ static bool put_unchanged(PageStream *s, RamBlock *block, uint64_t from, uint64_
         if (!more) {
             break;
         }
-        transfer_count(&s->w->control->done_bytes, run.from - from);
+        transfer_count(&s->w.control->done_bytes, run.from - from);
         if (!put_run(s, block, run.from, run.to, errp)) {
             return false;
         }
         from = run.to;
     }
-    transfer_count(&s->w->control->done_bytes, to - from);
+    transfer_count(&s->w.control->done_bytes, to - from);
     return true;
 }
 
-static bool put_block(PageStream *s, const RamPlanBlock *plan, GError **errp)
+static bool put_block(RamPagesStream *s, const RamPlanBlock *plan, GError **errp)
 {
     RamBlock *block = plan->block;
     uint64_t pos = 0;
@@ -175,39 +186,31 @@ static bool put_block(PageStream *s, const RamPlanBlock *plan, GError **errp)
 
 /* --- The parts of the stream --- */
 
-static void put_start(PageStream *s, const CapturedState *state)
+static void put_start(RamPagesStream *s, const StreamConfig *config)
 {
-    const RamPlan *plan = s->w->plan;
+    RamList *ram = s->w.ram;
 
-    stream_put_header(s->words, &state->config);
+    stream_put_header(s->words, config);
     stream_put_section(s->words, STREAM_SECTION_START, STREAM_SECTION_ID_RAM, RAM_SECTION_NAME, 0,
                        RAM_SECTION_VERSION_RUNS);
-    byte_array_put_be64(s->words, plan->total | RAM_FLAG_MEM_SIZE);
-    for (unsigned i = 0; i < plan->n_blocks; i++) {
-        byte_array_put_counted_string(s->words, plan->blocks[i].block->name);
-        byte_array_put_be64(s->words, plan->blocks[i].block->size);
+    byte_array_put_be64(s->words, ram_list_total(ram) | RAM_FLAG_MEM_SIZE);
+    for (unsigned i = 0; i < ram_list_count(ram); i++) {
+        byte_array_put_counted_string(s->words, ram_list_get(ram, i)->name);
+        byte_array_put_be64(s->words, ram_list_get(ram, i)->size);
     }
     byte_array_put_be64(s->words, RAM_FLAG_EOS);
     stream_put_footer(s->words, STREAM_SECTION_ID_RAM);
 }
 
-static bool put_ram(PageStream *s, GError **errp)
+static bool end_section(RamPagesStream *s, GError **errp)
 {
-    /* These are not looked at: who watches the progress sees what takes time. */
-    transfer_count(&s->w->control->done_bytes, s->w->plan->stats.zero_pages * STREAM_PAGE_SIZE);
-    stream_put_section_more(s->words, STREAM_SECTION_END, STREAM_SECTION_ID_RAM);
-    for (unsigned i = 0; i < s->w->plan->n_blocks; i++) {
-        if (!put_block(s, &s->w->plan->blocks[i], errp)) {
-            return false;
-        }
-    }
     byte_array_put_be64(s->words, RAM_FLAG_EOS);
     stream_put_footer(s->words, STREAM_SECTION_ID_RAM);
     return flush(s, errp);
 }
 
 /* Everything after RAM is known: its length and checksum stand in front of it. */
-static bool put_tail(PageStream *s, CapturedState *state, GError **errp)
+static bool put_tail(RamPagesStream *s, CapturedState *state, GError **errp)
 {
     g_autoptr(GByteArray) tail = g_byte_array_new();
     struct iovec iov;
@@ -217,25 +220,78 @@ static bool put_tail(PageStream *s, CapturedState *state, GError **errp)
     return stream_output_put(&s->out, &iov, 1, errp) && stream_output_finish(&s->out, errp);
 }
 
-bool ram_pages_write(const RamPagesWrite *w, CapturedState *state, GError **errp)
-{
-    g_autofree PageStream *s = g_new0(PageStream, 1);
-    bool ok;
+/* --- The stream --- */
 
-    if (!stream_output_init(&s->out, w->fd, w->control, errp)) {
-        return false;
+void ram_pages_free(RamPagesStream *stream)
+{
+    if (stream) {
+        g_byte_array_unref(stream->words);
+        g_free(stream);
     }
-    s->w = w;
+}
+
+RamPagesStream *ram_pages_open(const RamPagesWrite *w, const StreamConfig *config, GError **errp)
+{
+    g_autoptr(RamPagesStream) s = g_new0(RamPagesStream, 1);
+
+    s->w = *w;
     /* Never grows while elements of iov point into it: a batch has at most this. */
     s->words = g_byte_array_sized_new((BATCH_RUNS + 1) * HEAD_MAX + START_MAX);
-    put_start(s, state);
-    ok = flush(s, errp) && put_ram(s, errp);
-    if (ok && ram_list_is_lost(w->ram)) {
+    if (!stream_output_init(&s->out, w->fd, w->control, errp)) {
+        return NULL;
+    }
+    put_start(s, config);
+    return flush(s, errp) ? g_steal_pointer(&s) : NULL;
+}
+
+bool ram_pages_put_all(RamPagesStream *s, const RamPlan *plan, GError **errp)
+{
+    /* These are not looked at: who watches the progress sees what takes time. */
+    transfer_count(&s->w.control->done_bytes, plan->stats.zero_pages * STREAM_PAGE_SIZE);
+    stream_put_section_more(s->words, STREAM_SECTION_PART, STREAM_SECTION_ID_RAM);
+    for (unsigned i = 0; i < plan->n_blocks; i++) {
+        if (!put_block(s, &plan->blocks[i], errp)) {
+            return false;
+        }
+    }
+    return end_section(s, errp);
+}
+
+bool ram_pages_put_again(RamPagesStream *s, const RamPlan *plan, GError **errp)
+{
+    s->again = true;
+    stream_put_section_more(s->words, STREAM_SECTION_PART, STREAM_SECTION_ID_RAM);
+    for (unsigned i = 0; i < plan->n_blocks; i++) {
+        const GArray *ranges = plan->blocks[i].ranges;
+
+        for (guint k = 0; k < ranges->len; k++) {
+            const PageRange *r = &g_array_index(ranges, PageRange, k);
+
+            if (!put_run(s, plan->blocks[i].block, r->offset, r->offset + r->length, errp)) {
+                return false;
+            }
+        }
+    }
+    return end_section(s, errp);
+}
+
+bool ram_pages_finish(RamPagesStream *s, CapturedState *state, GError **errp)
+{
+    stream_put_section_more(s->words, STREAM_SECTION_END, STREAM_SECTION_ID_RAM);
+    if (!end_section(s, errp)) {
+        return false;
+    }
+    if (ram_list_is_lost(s->w.ram)) {
         error_set(errp, "guest memory was lost while it was being saved: the file that it is "
                         "mapped from was truncated or cannot be read");
-        ok = false;
+        return false;
     }
-    ok = ok && ram_list_held_files_unchanged(w->ram, errp) && put_tail(s, state, errp);
-    g_byte_array_unref(s->words);
-    return ok;
+    return ram_list_held_files_unchanged(s->w.ram, errp) && put_tail(s, state, errp);
+}
+
+bool ram_pages_write(const RamPagesWrite *w, CapturedState *state, GError **errp)
+{
+    g_autoptr(RamPagesStream) s = ram_pages_open(w, &state->config, errp);
+
+    return s && ram_pages_put_all(s, w->plan, errp) && ram_pages_finish(s, state, errp);
 }

@@ -25,8 +25,21 @@ typedef struct RamPagesWrite {
     TransferControl *control;
 } RamPagesWrite;
 
-/* The whole stream. state->info is completed. */
+/* The whole stream of a guest that is stopped. state->info is completed. */
 bool ram_pages_write(const RamPagesWrite *w, CapturedState *state, GError **errp);
+
+/* A stream in pieces: w->plan is not used. Everything is borrowed until it is freed. */
+typedef struct RamPagesStream RamPagesStream;
+RamPagesStream *ram_pages_open(const RamPagesWrite *w, const StreamConfig *config, GError **errp);
+void ram_pages_free(RamPagesStream *stream);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(RamPagesStream, ram_pages_free)
+
+/* All of RAM, as the plan says; zero pages are left out. */
+bool ram_pages_put_all(RamPagesStream *stream, const RamPlan *plan, GError **errp);
+/* Once more the plan's ranges of data, which may be zero by now. */
+bool ram_pages_put_again(RamPagesStream *stream, const RamPlan *plan, GError **errp);
+/* What follows RAM. state->info is completed. */
+bool ram_pages_finish(RamPagesStream *stream, CapturedState *state, GError **errp);
 
 typedef struct RamPagesRead {
     RamList *ram;

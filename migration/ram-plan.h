@@ -23,8 +23,12 @@ typedef struct RamPlan {
     PagemapStats stats;
 } RamPlan;
 
-/* vCPUs and I/O must be at rest, and stay so until the plan has been written. */
+/*
+ * vCPUs and I/O must be at rest, and stay so until the plan has been written; or a watch that began before
+ * tells what is written after it began.
+ */
 bool ram_plan_scan(RamPlan *plan, RamList *ram, PagemapScanner *scanner, GError **errp);
 void ram_plan_clear(RamPlan *plan);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(RamPlan, ram_plan_clear)
 
 #endif

@@ -1,6 +1,8 @@
 /*
  * Saving: one outgoing migration from the command to its end.
  *
+ * A running guest that goes to a stream runs on while most of its memory is sent (precopy.c).
+ *
  * The order matters. The guest is stopped and quiet, device and vCPU state goes to a buffer, then
  * RAM is scanned and written with nothing touching a vCPU in between, then the buffer is appended
  * and the file published. On failure everything is as before and the guest runs again if it ran.
@@ -19,12 +21,14 @@
 #include "memory/discard.h"
 #include "migration/internal.h"
 #include "migration/parent.h"
+#include "migration/precopy.h"
 #include "migration/ram-delta-stream.h"
 #include "migration/ram-pages.h"
 #include "migration/section.h"
 #include "qapi/qapi-events.h"
 #include "util/error.h"
 #include "util/json.h"
+#include "util/log.h"
 
 #define SAVE_INHIBITS "a save is running"
 
@@ -87,22 +91,32 @@ static void capture_devices(SaveJob *job)
     sections_save(job->s->env.vmstate, job->state.devices, devices);
 }
 
+/* Of memory; the first one begins the migration. */
+static void begin_pass(void *opaque)
+{
+    SaveJob *job = opaque;
+    MigrationState *s = job->s;
+
+    s->report.passes++;
+    if (s->report.passes == 1) {
+        migration_set_status(s, MIGRATION_STATUS_ACTIVE);
+    }
+    if (s->options.capabilities[MIGRATION_CAPABILITY_EVENTS]) {
+        qapi_event_send_migration_pass(s->env.events, s->report.passes);
+    }
+}
+
 static void capture(void *opaque)
 {
     SaveJob *job = opaque;
     MigrationState *s = job->s;
     const MigrationHooks *hooks = &s->env.hooks;
 
-    migration_set_status(s, MIGRATION_STATUS_ACTIVE);
-    if (s->options.capabilities[MIGRATION_CAPABILITY_EVENTS]) {
-        qapi_event_send_migration_pass(s->env.events, 1);
-    }
+    begin_pass(job);
     stop_guest(job);
     if (hooks->quiesce && !hooks->quiesce(hooks->opaque, &job->error)) {
         return;
     }
-    job->state.config.machine_type = g_strdup(s->env.machine_type);
-    job->state.config.mapped_ram = job->target && !job->incremental;
     if (!capture_info(job, &job->error)) {
         return;
     }
@@ -163,24 +177,84 @@ static bool connect_stream(SaveJob *job, GError **errp)
     return job->target || job->stream;
 }
 
-static bool save_all(SaveJob *job, GError **errp)
+static bool call_main(SaveJob *job, void (*fn)(void *opaque), GError **errp)
 {
-    if (!connect_stream(job, errp) || !transfer_control_check(&job->control, errp)) {
-        return false;
-    }
-    if (!job_call_main(&job->thread, capture, job)) {
+    if (!job_call_main(&job->thread, fn, job)) {
         error_set(errp, "the program ends");
         return false;
     }
-    if (!job->captured) {
-        return false;
-    }
+    return true;
+}
+
+static bool stop_and_capture(void *opaque, GError **errp)
+{
+    SaveJob *job = opaque;
+
+    return call_main(job, capture, errp) && job->captured;
+}
+
+static bool scan(SaveJob *job, GError **errp)
+{
     if (!ram_plan_scan(&job->plan, job->s->env.ram, job->s->scanner, errp)) {
         return false;
     }
     job->control.total_bytes = job->plan.total;
     __atomic_store_n(&job->scanned, true, __ATOMIC_RELEASE);
-    return write_target(job, errp);
+    return true;
+}
+
+static bool next_pass(void *opaque, GError **errp)
+{
+    return call_main(opaque, begin_pass, errp);
+}
+
+/* Most of memory is sent before the guest is stopped. */
+static bool write_running(SaveJob *job, WriteWatch *watch, GError **errp)
+{
+    Precopy p = { .write = { .fd = job->stream->fd,
+                             .ram = job->s->env.ram,
+                             .plan = &job->plan,
+                             .control = &job->control },
+                  .watch = watch,
+                  .next_pass = next_pass,
+                  .stop = stop_and_capture,
+                  .opaque = job };
+
+    if (!next_pass(job, errp) || !scan(job, errp)) {
+        return false;
+    }
+    if (!precopy_write(&p, &job->state, errp) || !stream_channel_close(job->stream, errp)) {
+        g_prefix_error(errp, "target '%s': ", job->address->name);
+        return false;
+    }
+    return true;
+}
+
+/* NULL: the guest is stopped first. */
+static WriteWatch *watch_writes(SaveJob *job)
+{
+    g_autoptr(GError) why = NULL;
+    WriteWatch *watch = NULL;
+
+    if (job->live) {
+        watch = write_watch_new(job->s->env.ram, &why);
+        log_printf(LOG_MIGRATION, "precopy: %s", watch ? "on" : why->message);
+    }
+    return watch;
+}
+
+static bool save_all(SaveJob *job, GError **errp)
+{
+    g_autoptr(WriteWatch) watch = NULL;
+
+    if (!connect_stream(job, errp) || !transfer_control_check(&job->control, errp)) {
+        return false;
+    }
+    watch = watch_writes(job);
+    if (watch) {
+        return write_running(job, watch, errp);
+    }
+    return stop_and_capture(job, errp) && scan(job, errp) && write_target(job, errp);
 }
 
 static void save_thread(void *opaque)
@@ -361,6 +435,9 @@ bool save_start(MigrationState *s, const char *uri, GError **errp)
         job_free(job);
         return false;
     }
+    job->state.config.machine_type = g_strdup(s->env.machine_type);
+    job->state.config.mapped_ram = job->target && !job->incremental;
+    job->live = !job->target && !job->incremental && runstate_is_running(s->env.runstate);
     migration_begin(s, true);
     s->report.scan_path = qapi_enum_find(&qapi_type_RamScan, pagemap_scanner_name(s->scanner));
     s->save = job;

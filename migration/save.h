@@ -22,6 +22,7 @@ struct SaveJob {
     PublishTarget *target;
     StreamChannel *stream;
     bool incremental;
+    bool live; /* the guest runs on while memory is sent, if that can be done */
     SnapshotParent parent;
     bool parent_elsewhere; /* it is a file of ram-parent: what the guest came from has changed */
     unsigned threads;

@@ -129,6 +129,8 @@ bool stream_output_put(StreamOutput *out, struct iovec *iov, int n, GError **err
 
 bool stream_output_finish(const StreamOutput *out, GError **errp)
 {
+    bool left = false;
+
     while (out->spliced) {
         struct pollfd p = { .fd = out->fd };
         int waiting;
@@ -140,12 +142,14 @@ bool stream_output_finish(const StreamOutput *out, GError **errp)
         if ((uint64_t)waiting <= out->behind) {
             break;
         }
+        if (left) {
+            return reader_left(errp);
+        }
         if (!transfer_control_check(out->control, errp)) {
             return false;
         }
-        if (poll(&p, 1, FINISH_POLL_MS) > 0) {
-            return reader_left(errp);
-        }
+        /* It may have taken the rest just before it left. */
+        left = poll(&p, 1, FINISH_POLL_MS) > 0;
     }
     return true;
 }

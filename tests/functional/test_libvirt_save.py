@@ -23,3 +23,61 @@ def test_save_and_restore(machines, folder, fmt, bypass, channels):
     assert target.console.verify(7) == source.pages
     block = target.restored_blocks()['pc.ram']
     assert block['mode'] == ('copy' if fmt == 'raw' else 'copy-on-write'), block
+
+
+def kernel_watches_writes():
+    return tuple(int(n) for n in os.uname().release.split('-')[0].split('.')[:2]) >= (6, 7)
+
+
+@pytest.mark.parametrize('reader', ['fast', 'slow'])
+def test_live_snapshot_of_a_guest_that_writes(machines, folder, reader):
+    """Memory is sent while the guest runs; it goes on afterwards, and so does what is restored, each with all it wrote."""
+    source = machines.boot(memory='256M')
+    static = source.console.fill(7, 0, '128m')
+    source.console.begin('churn 160m 32m')
+    save = Save(source, folder / 's', live=True, delay=threading.Event() if reader == 'slow' else None)
+    save.begin()
+    assert source.qmp.command('query-status')['running'] or not kernel_watches_writes()
+    info = save.end()
+    assert info['status'] == 'completed', info
+    assert source.qmp.event('STOP')
+    assert source.qmp.command('query-status')['status'] == 'postmigrate'
+    if kernel_watches_writes():
+        assert info['ram']['dirty-sync-count'] >= 1 and info['downtime'] < info['total-time']
+    source.qmp.command('cont')
+    ended = source.console.end()
+    assert ended['wrong'] == 0
+    assert source.console.verify(7, 0, static * 4096 + (2 << 20)) == static
+    machines.end(source)
+    target = Restore(machines.start, folder / 's', memory='256M').machine
+    ended = target.console.end()
+    assert ended['wrong'] == 0
+    assert target.console.verify(7, 0, static * 4096 + (2 << 20)) == static
+
+
+def test_live_snapshot_with_pages_that_become_zero(machines, folder):
+    source = machines.filled(memory='160M')
+    save = Save(source, folder / 's', live=True, delay=threading.Event())
+    save.begin()
+    source.console.command('zero 32m 32m')
+    source.console.fill(9, 96 << 20, '8m')
+    assert save.end()['status'] == 'completed'
+    machines.end(source)
+    target = Restore(machines.start, folder / 's', memory='160M').machine
+    assert target.console.fields('verify 0 32m 32m')['wrong'] == 0
+    assert target.console.fields('verify 9 96m 8m')['wrong'] == 0
+    assert target.console.fields('verify 7 0 32m')['wrong'] == 0
+    assert target.console.fields('verify 7 64m 32m')['wrong'] == 0
+
+
+def test_live_snapshot_is_cancelled(machines, folder):
+    """Then the guest has not been stopped at all."""
+    source = machines.filled(memory='160M')
+    save = Save(source, folder / 's', live=True, delay=threading.Event())
+    save.begin()
+    source.qmp.command('migrate_cancel')
+    assert save.end()['status'] == 'cancelled'
+    assert source.qmp.command('query-status')['running']
+    if kernel_watches_writes():
+        assert not [e for e in source.qmp.events if e['event'] == 'STOP']
+    assert source.console.verify(7) == source.pages

@@ -91,10 +91,10 @@ def test_verbose(guest, workdir):
     process = guest.lv.popen_virsh('save', guest.name, str(path), '--verbose')
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0 and 'saved to' in out
-    shown = [int(n) for n in re.findall(r'Save: \[ *(\d+) %\]', err)]
-    assert shown[-1] == 100 and shown == sorted(shown)
+    shown = [float(n) for n in re.findall(r'Save: \[ *([\d.]+) ?%\]', err)]
     guest.close_console()
     guest.restore(path)
+    assert shown and shown[-1] == 100 and shown == sorted(shown), err
     assert_same(guest)
 
 
