@@ -10,63 +10,10 @@
 #include "util/error.h"
 #include "util/suggest.h"
 
-/* What every 64-bit processor has, and CPUs without more were sold; QEMU's model of that name. */
-static const char *const qemu64_flags[] = { "fpu",
-                                            "vme",
-                                            "de",
-                                            "pse",
-                                            "tsc",
-                                            "msr",
-                                            "pae",
-                                            "mce",
-                                            "cx8",
-                                            "apic",
-                                            "sep",
-                                            "mtrr",
-                                            "pge",
-                                            "mca",
-                                            "cmov",
-                                            "pat",
-                                            "pse36",
-                                            "clflush",
-                                            "mmx",
-                                            "fxsr",
-                                            "sse",
-                                            "sse2",
-                                            "ht",
-                                            "pni",
-                                            "cx16",
-                                            "x2apic",
-                                            "hypervisor",
-                                            "tsc-deadline",
-                                            "syscall",
-                                            "nx",
-                                            "lm",
-                                            "lahf-lm",
-                                            "kvmclock",
-                                            "kvm-nopiodelay",
-                                            "kvm-asyncpf",
-                                            "kvm-steal-time",
-                                            "kvm-pv-eoi",
-                                            "kvm-asyncpf-int",
-                                            "kvmclock-stable-bit",
-                                            NULL };
-
-const CpuModelInfo cpu_models[] = {
-    { .name = "host",
-      .type_name = "host-x86_64-cpu",
-      .description = "the host's processor, as far as KVM supports it in a guest" },
-    { .name = "max",
-      .type_name = "max-x86_64-cpu",
-      .description = "every feature that KVM supports on this host; the same as host" },
-    { .name = "qemu64",
-      .type_name = "qemu64-x86_64-cpu",
-      .description = "a plain 64-bit processor with features that every host has",
-      .flags = qemu64_flags,
-      .signature = 0x00060fb1, /* family 15, model 107, stepping 1 */
-      .model_id = "QEMU Virtual CPU version 2.5+" },
-    { .name = NULL },
-};
+/* What KVM gives to a guest of every named model. */
+#define COMMON_FLAGS                                                                   \
+    "x2apic hypervisor kvmclock kvm-nopiodelay kvm-asyncpf kvm-steal-time kvm-pv-eoi " \
+    "kvm-asyncpf-int kvmclock-stable-bit"
 
 /* Nested state is not saved, so virtualisation inside the guest is not offered. */
 static const struct {
@@ -77,6 +24,7 @@ static const struct {
     { CPU_WORD_80000001_ECX, 1u << 2 }, /* svm */
     { CPU_WORD_7_0_EBX, 1u << 2 },      /* sgx, which needs memory of its own */
     { CPU_WORD_7_0_ECX, 1u << 30 },     /* sgxlc */
+    { CPU_WORD_8000000A_EDX, ~0u },     /* what svm consists of */
 };
 
 const char *cpu_flag_name(CpuWord word, unsigned bit)
@@ -99,17 +47,81 @@ static const CpuFlag *find_flag(const char *name)
     return NULL;
 }
 
-void cpu_model_base_flags(const CpuModelInfo *info, uint32_t ret_mask[CPU_WORD__MAX])
+static const CpuModelType *find_type(const char *name)
 {
-    memset(ret_mask, info->flags ? 0 : 0xff, CPU_WORD__MAX * sizeof(uint32_t));
-    for (const char *const *name = info->flags; name && *name; name++) {
-        const CpuFlag *flag = find_flag(*name);
+    for (const CpuModelType *t = cpu_models; t->name; t++) {
+        if (g_str_equal(t->name, name)) {
+            return t;
+        }
+    }
+    return NULL;
+}
 
-        ret_mask[flag->word] |= 1u << flag->bit;
+/* "avx -tsc": sets and takes away. */
+static void apply_names(const char *names, uint32_t mask[CPU_WORD__MAX])
+{
+    g_auto(GStrv) list = g_strsplit(names, " ", -1);
+
+    for (char **name = list; *name; name++) {
+        const CpuFlag *flag = find_flag(*name + (**name == '-'));
+
+        if (flag && **name == '-') {
+            mask[flag->word] &= ~(1u << flag->bit);
+        } else if (flag) {
+            mask[flag->word] |= 1u << flag->bit;
+        }
+    }
+}
+
+static void apply_type(const CpuModelType *type, uint32_t mask[CPU_WORD__MAX])
+{
+    if (type->parent) {
+        apply_type(find_type(type->parent), mask);
+    }
+    apply_names(type->flags, mask);
+}
+
+void cpu_model_base_flags(const CpuModelType *type, uint32_t ret_mask[CPU_WORD__MAX])
+{
+    memset(ret_mask, type->flags ? 0 : 0xff, CPU_WORD__MAX * sizeof(uint32_t));
+    if (type->flags) {
+        apply_type(type, ret_mask);
+    }
+    if (type->family) {
+        apply_names(COMMON_FLAGS, ret_mask);
     }
     for (size_t i = 0; i < G_N_ELEMENTS(never); i++) {
         ret_mask[never[i].word] &= ~never[i].mask;
     }
+}
+
+char *cpu_model_describe(const CpuModelType *type)
+{
+    if (g_str_equal(type->name, CPU_MODEL_HOST)) {
+        return g_strdup("the host's processor, as far as KVM supports it in a guest");
+    }
+    if (g_str_equal(type->name, CPU_MODEL_MAX)) {
+        return g_strdup("every feature that KVM supports on this host; the same as host");
+    }
+    if (g_str_equal(type->name, CPU_MODEL_BASE)) {
+        return g_strdup("no features but those that are added");
+    }
+    return g_strdup_printf("family %u, model %u, stepping %u", type->family, type->model,
+                           type->stepping);
+}
+
+char *cpu_model_type_name(const CpuModelType *type)
+{
+    return g_strconcat(type->name, "-x86_64-cpu", NULL);
+}
+
+/* Intel SDM volume 2A, CPUID, figure "Version Information Returned by CPUID in EAX". */
+uint32_t cpu_model_signature(const CpuModelType *type)
+{
+    uint32_t family = MIN(type->family, 15), extended = type->family - family;
+
+    return type->stepping | (type->model & 15u) << 4 | family << 8 |
+           (uint32_t)(type->model >> 4) << 16 | extended << 20;
 }
 
 /* --- Reading -cpu --- */
@@ -123,23 +135,26 @@ typedef struct Property {
 static const Property properties[] = {
     { "migratable", offsetof(CpuModel, migratable) },
     { "kvm", offsetof(CpuModel, kvm) },
+    { "check", offsetof(CpuModel, check) },
     { "enforce", offsetof(CpuModel, enforce) },
     { "pmu", offsetof(CpuModel, pmu) },
 };
 
-static const CpuModelInfo *find_model(const char *name, GError **errp)
+static const CpuModelType *find_model(const char *name, GError **errp)
 {
-    const char *names[8] = { NULL };
-    size_t n = 0;
+    g_autoptr(GPtrArray) names = g_ptr_array_new();
+    g_autofree char *hint = NULL;
 
-    for (const CpuModelInfo *m = cpu_models; m->name; m++) {
-        if (g_str_equal(m->name, name) || g_str_equal(m->type_name, name)) {
-            return m;
+    for (const CpuModelType *t = cpu_models; t->name; t++) {
+        g_autofree char *type_name = cpu_model_type_name(t);
+
+        if (g_str_equal(t->name, name) || g_str_equal(type_name, name)) {
+            return t;
         }
-        names[n++] = m->name;
+        g_ptr_array_add(names, (char *)t->name);
     }
-    g_autofree char *hint = suggest_nearest(name, names);
-
+    g_ptr_array_add(names, NULL);
+    hint = suggest_nearest(name, (const char *const *)names->pdata);
     error_set(errp, "unknown CPU model '%s'%s%s", name, hint ? "; " : "", hint ? hint : "");
     return NULL;
 }
@@ -189,12 +204,25 @@ static bool set_flag(CpuModel *model, const CpuFlag *flag, bool on, GError **err
     return true;
 }
 
-static bool set_named(CpuModel *model, const char *name, bool on, GError **errp)
+/* What guests of other programs may have. */
+static bool is_not_offered(const char *name)
+{
+    return g_strv_contains(cpu_flags_not_offered, name) || g_str_has_prefix(name, "vmx-") ||
+           g_str_has_prefix(name, "hv-");
+}
+
+bool cpu_model_set(CpuModel *model, const char *name, bool on, GError **errp)
 {
     const CpuFlag *flag = find_flag(name);
 
     if (flag) {
         return set_flag(model, flag, on, errp);
+    }
+    if (is_not_offered(name)) {
+        if (on) {
+            error_set(errp, "-cpu: feature '%s' cannot be given to a guest: leave it out", name);
+        }
+        return !on;
     }
     for (size_t i = 0; i < G_N_ELEMENTS(properties); i++) {
         if (g_str_equal(properties[i].name, name)) {
@@ -240,13 +268,13 @@ static bool parse_item(CpuModel *model, const char *item, GError **errp)
     }
     if (value && !parse_on_off(name, value, &on, errp)) {
         /* A name that does not exist matters more than its value. */
-        if (!find_flag(name) && !set_named(model, name, true, NULL)) {
+        if (!find_flag(name) && !cpu_model_set(model, name, true, NULL)) {
             g_clear_error(errp);
             return unknown_name(name, errp);
         }
         return false;
     }
-    return set_named(model, name, on, errp);
+    return cpu_model_set(model, name, on, errp);
 }
 
 CpuModel *cpu_model_parse(const char *text, GError **errp)
@@ -256,6 +284,7 @@ CpuModel *cpu_model_parse(const char *text, GError **errp)
 
     model->migratable = true;
     model->kvm = true;
+    model->check = true;
     model->pmu = true;
     model->info = find_model(items[0] ? items[0] : "", errp);
     if (!model->info) {

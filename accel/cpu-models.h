@@ -19,11 +19,16 @@ typedef enum {
     CPU_WORD_7_0_EDX,
     CPU_WORD_7_1_EAX,
     CPU_WORD_7_1_EDX,
+    CPU_WORD_7_2_EDX,
     CPU_WORD_D_1_EAX,
     CPU_WORD_80000001_EDX,
     CPU_WORD_80000001_ECX,
+    CPU_WORD_80000007_EBX,
     CPU_WORD_80000007_EDX,
     CPU_WORD_80000008_EBX,
+    CPU_WORD_8000000A_EDX,
+    CPU_WORD_80000021_EAX,
+    CPU_WORD_80000022_EAX,
     CPU_WORD_6_EAX,
     CPU_WORD_KVM_EAX,
     CPU_WORD__MAX
@@ -38,42 +43,55 @@ typedef struct CpuFlag {
 extern const CpuFlag cpu_flags[];
 extern const size_t cpu_flag_count;
 
-/* A kind of CPU, as "-cpu help" and qom-list-types show it. */
-typedef struct CpuModelInfo {
-    const char *name;      /* "host" */
-    const char *type_name; /* "host-x86_64-cpu" */
-    const char *description;
-    /* Only these flags are shown, as far as the host has them; NULL = all that KVM supports. */
-    const char *const *flags;
-    uint32_t signature;   /* CPUID 1 EAX (family, model, stepping); 0 = the host's */
-    const char *model_id; /* the brand string; NULL = the host's */
-} CpuModelInfo;
-extern const CpuModelInfo cpu_models[]; /* ends with a name of NULL */
+/* Names that programs know and that have no word: "off" changes nothing, "on" is an error. Ended by NULL. */
+extern const char *const cpu_flags_not_offered[];
+
+#define CPU_MODEL_HOST "host"
+#define CPU_MODEL_MAX "max"
+#define CPU_MODEL_BASE "base"
+
+/* A kind of CPU, as "-cpu help" and query-cpu-definitions show it. */
+typedef struct CpuModelType {
+    const char *name;                /* "host" */
+    const char *parent;              /* a model whose flags it begins with; NULL = none */
+    uint8_t family, model, stepping; /* family 0: signature and brand string are the host's */
+    /* Names of the flags that are shown as far as the host has them, "-name" takes one of the parent's away;
+     * NULL = all that KVM supports. */
+    const char *flags;
+} CpuModelType;
+extern const CpuModelType cpu_models[]; /* ends with a name of NULL */
 
 /* A model with the flags and properties of one -cpu option. */
 typedef struct CpuModel {
-    const CpuModelInfo *info;
+    const CpuModelType *info;
     uint32_t added[CPU_WORD__MAX];   /* +flag, flag=on */
     uint32_t removed[CPU_WORD__MAX]; /* -flag, flag=off */
     bool migratable;                 /* leave out what cannot move to another host (invtsc) */
     bool kvm;                        /* show KVM's own leaves */
-    bool enforce; /* refuse flags that this host's KVM does not offer, else report */
+    bool check;                      /* report flags that this host's KVM does not offer */
+    bool enforce;                    /* refuse them */
     bool pmu;
 } CpuModel;
+
+/* One line about it for people; the name of its object type. Free with g_free. */
+char *cpu_model_describe(const CpuModelType *type);
+char *cpu_model_type_name(const CpuModelType *type);
+
+/* CPUID 1 EAX of a model that has a family. */
+uint32_t cpu_model_signature(const CpuModelType *type);
 
 /*
  * Reads the text of -cpu. An unknown model, flag or property is an error that names the nearest
  * valid ones. '_' and '-' are the same in names.
  */
 CpuModel *cpu_model_parse(const char *text, GError **errp);
+/* One flag or property more, with the same names. */
+bool cpu_model_set(CpuModel *model, const char *name, bool on, GError **errp);
 void cpu_model_free(CpuModel *model);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CpuModel, cpu_model_free)
 
-/*
- * The bits that a model without a list of its own leaves in a word: all but nested
- * virtualisation.
- */
-void cpu_model_base_flags(const CpuModelInfo *info, uint32_t ret_mask[CPU_WORD__MAX]);
+/* The bits that a model leaves in each word; one without a list of its own all but nested virtualisation. */
+void cpu_model_base_flags(const CpuModelType *type, uint32_t ret_mask[CPU_WORD__MAX]);
 
 /* The name of a bit, or NULL. */
 const char *cpu_flag_name(CpuWord word, unsigned bit);

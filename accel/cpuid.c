@@ -15,7 +15,8 @@
 #define LEAF_KVM 0x40000000u
 #define LEAF_KVM_FEATURES 0x40000001u
 #define LEAF_KVM_LAST 0x400000ffu
-#define OSXSAVE (1u << 27) /* of leaf 1 ECX: follows CR4 */
+#define OSXSAVE (1u << 27)    /* of leaf 1 ECX: follows CR4 */
+#define HYPERVISOR (1u << 31) /* of leaf 1 ECX */
 
 /* Where each word of flags stands. */
 static const struct {
@@ -29,11 +30,16 @@ static const struct {
     [CPU_WORD_7_0_EDX] = { 7, 0, offsetof(struct kvm_cpuid_entry2, edx) },
     [CPU_WORD_7_1_EAX] = { 7, 1, offsetof(struct kvm_cpuid_entry2, eax) },
     [CPU_WORD_7_1_EDX] = { 7, 1, offsetof(struct kvm_cpuid_entry2, edx) },
+    [CPU_WORD_7_2_EDX] = { 7, 2, offsetof(struct kvm_cpuid_entry2, edx) },
     [CPU_WORD_D_1_EAX] = { 0xd, 1, offsetof(struct kvm_cpuid_entry2, eax) },
     [CPU_WORD_80000001_EDX] = { 0x80000001, 0, offsetof(struct kvm_cpuid_entry2, edx) },
     [CPU_WORD_80000001_ECX] = { 0x80000001, 0, offsetof(struct kvm_cpuid_entry2, ecx) },
+    [CPU_WORD_80000007_EBX] = { 0x80000007, 0, offsetof(struct kvm_cpuid_entry2, ebx) },
     [CPU_WORD_80000007_EDX] = { 0x80000007, 0, offsetof(struct kvm_cpuid_entry2, edx) },
     [CPU_WORD_80000008_EBX] = { 0x80000008, 0, offsetof(struct kvm_cpuid_entry2, ebx) },
+    [CPU_WORD_8000000A_EDX] = { 0x8000000a, 0, offsetof(struct kvm_cpuid_entry2, edx) },
+    [CPU_WORD_80000021_EAX] = { 0x80000021, 0, offsetof(struct kvm_cpuid_entry2, eax) },
+    [CPU_WORD_80000022_EAX] = { 0x80000022, 0, offsetof(struct kvm_cpuid_entry2, eax) },
     [CPU_WORD_6_EAX] = { 6, 0, offsetof(struct kvm_cpuid_entry2, eax) },
     [CPU_WORD_KVM_EAX] = { LEAF_KVM_FEATURES, 0, offsetof(struct kvm_cpuid_entry2, eax) },
 };
@@ -69,6 +75,30 @@ static uint32_t *find_word(struct kvm_cpuid2 *cpuid, CpuWord word)
     return e ? (uint32_t *)((char *)e + words[word].reg) : NULL;
 }
 
+void cpuid_flags(const struct kvm_cpuid2 *cpuid, uint32_t ret_flags[CPU_WORD__MAX])
+{
+    for (CpuWord w = 0; w < CPU_WORD__MAX; w++) {
+        const uint32_t *reg = find_word((struct kvm_cpuid2 *)cpuid, w);
+
+        ret_flags[w] = reg ? *reg : 0;
+    }
+}
+
+void cpuid_missing(const struct kvm_cpuid2 *supported, const CpuModel *model,
+                   uint32_t ret_flags[CPU_WORD__MAX])
+{
+    uint32_t have[CPU_WORD__MAX], listed[CPU_WORD__MAX];
+
+    cpuid_flags(supported, have);
+    have[CPU_WORD_1_ECX] |= HYPERVISOR;
+    cpu_model_base_flags(model->info, listed);
+    for (CpuWord w = 0; w < CPU_WORD__MAX; w++) {
+        uint32_t wanted = model->added[w] | (model->info->flags ? listed[w] : 0);
+
+        ret_flags[w] = wanted & ~model->removed[w] & ~have[w];
+    }
+}
+
 /* "avx512f avx2": the flags of a word, for people. */
 static void append_names(GString *out, CpuWord word, uint32_t bits)
 {
@@ -82,14 +112,15 @@ static void append_names(GString *out, CpuWord word, uint32_t bits)
 }
 
 /* Flags that were asked for and cannot be had. */
-static bool check_added(struct kvm_cpuid2 *cpuid, const CpuModel *model, bool report, GError **errp)
+static bool check_missing(const struct kvm_cpuid2 *supported, const CpuModel *model, bool report,
+                          GError **errp)
 {
     g_autoptr(GString) missing = g_string_new("");
+    uint32_t flags[CPU_WORD__MAX];
 
+    cpuid_missing(supported, model, flags);
     for (CpuWord w = 0; w < CPU_WORD__MAX; w++) {
-        const uint32_t *reg = find_word(cpuid, w);
-
-        append_names(missing, w, model->added[w] & ~(reg ? *reg : 0));
+        append_names(missing, w, flags[w]);
     }
     if (missing->len && model->enforce) {
         error_set(errp,
@@ -139,16 +170,19 @@ static void set_model_id(struct kvm_cpuid2 *cpuid, const char *text)
     }
 }
 
-static void apply_identity(struct kvm_cpuid2 *cpuid, const CpuModelInfo *info)
+static void apply_identity(struct kvm_cpuid2 *cpuid, const CpuModelType *type)
 {
     struct kvm_cpuid_entry2 *e = cpuid_find(cpuid, 1, 0);
+    g_autofree char *id = NULL;
 
-    if (info->signature && e) {
-        e->eax = info->signature;
+    if (!type->family) {
+        return;
     }
-    if (info->model_id) {
-        set_model_id(cpuid, info->model_id);
+    if (e) {
+        e->eax = cpu_model_signature(type);
     }
+    id = g_strdup_printf("Virtual %s processor", type->name);
+    set_model_id(cpuid, id);
 }
 
 static bool has_flag(struct kvm_cpuid2 *cpuid, CpuWord word, unsigned bit)
@@ -234,15 +268,15 @@ struct kvm_cpuid2 *cpuid_build(const struct kvm_cpuid2 *supported, const CpuMode
         sizeof(*cpuid) + (supported->nent + EXTRA_ENTRIES) * sizeof(struct kvm_cpuid_entry2));
     uint32_t *ecx;
 
+    if (!check_missing(supported, model, model->check && index == 0, errp)) {
+        return NULL;
+    }
     cpuid->nent = supported->nent;
     memcpy(cpuid->entries, supported->entries, supported->nent * sizeof(supported->entries[0]));
     /* KVM does not list what is its own nature rather than a feature. */
     ecx = find_word(cpuid, CPU_WORD_1_ECX);
     if (ecx) {
-        *ecx = (*ecx | 1u << 31) & ~OSXSAVE;
-    }
-    if (!check_added(cpuid, model, index == 0, errp)) {
-        return NULL;
+        *ecx = (*ecx | HYPERVISOR) & ~OSXSAVE;
     }
     apply_flags(cpuid, model);
     apply_identity(cpuid, model->info);

@@ -22,6 +22,13 @@
 struct kvm_cpuid2 *cpuid_build(const struct kvm_cpuid2 *supported, const CpuModel *model,
                                const CpuTopology *topology, unsigned index, GError **errp);
 
+/* The flags of a table. */
+void cpuid_flags(const struct kvm_cpuid2 *cpuid, uint32_t ret_flags[CPU_WORD__MAX]);
+
+/* The flags that @model lists or that were added to it, and that @supported lacks. */
+void cpuid_missing(const struct kvm_cpuid2 *supported, const CpuModel *model,
+                   uint32_t ret_flags[CPU_WORD__MAX]);
+
 /* SHA-256, the same for every vCPU of a VM: APIC ids do not count, features and topology do. */
 void cpuid_digest(const struct kvm_cpuid2 *cpuid, CpuDigest *ret_digest);
 

@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "accel/cpuid.h"
+#include "accel/cpu-host.h"
 #include "util/error.h"
 #include "util/log.h"
 
@@ -176,30 +176,10 @@ void kvm_close(KvmAccel *kvm)
     g_free(kvm->supported);
 }
 
-/* KVM tells of the local APIC's deadline timer by a capability: it comes with the irqchip. */
-static void add_deadline_timer(KvmAccel *kvm)
-{
-    struct kvm_cpuid_entry2 *e = cpuid_find(kvm->supported, 1, 0);
-
-    if (e && kvm->chips && kvm_check(kvm, KVM_CAP_TSC_DEADLINE_TIMER)) {
-        e->ecx |= 1u << 24;
-    }
-}
-
 const struct kvm_cpuid2 *kvm_supported_cpuid(KvmAccel *kvm, GError **errp)
 {
-    for (unsigned n = 128; !kvm->supported; n *= 2) {
-        g_autofree struct kvm_cpuid2 *c =
-            g_malloc0(sizeof(*c) + n * sizeof(struct kvm_cpuid_entry2));
-
-        c->nent = n;
-        if (ioctl(kvm->kvm_fd, KVM_GET_SUPPORTED_CPUID, c) == 0) {
-            kvm->supported = g_steal_pointer(&c);
-            add_deadline_timer(kvm);
-        } else if (errno != E2BIG || n > 4096) {
-            error_set_errno(errp, errno, "%s: KVM_GET_SUPPORTED_CPUID", KVM_DEVICE);
-            return NULL;
-        }
+    if (!kvm->supported) {
+        kvm->supported = cpu_host_read(kvm->kvm_fd, kvm->chips != NULL, errp);
     }
     return kvm->supported;
 }

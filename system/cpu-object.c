@@ -10,6 +10,8 @@
 
 #include "accel/accel.h"
 #include "accel/cpu-models.h"
+#include "system/cpu-query.h"
+#include "util/error.h"
 
 #include <string.h>
 
@@ -18,6 +20,7 @@ QOM_DECLARE_TYPE(CpuObject, cpu_object, CPU_OBJECT)
 struct _CpuObject {
     Object parent_instance;
     uint32_t socket_id, die_id, core_id, thread_id;
+    const char *model; /* the text of -cpu, not owned; NULL outside a machine */
 };
 
 struct _CpuObjectClass {
@@ -26,15 +29,34 @@ struct _CpuObjectClass {
 
 QOM_DEFINE_ABSTRACT_TYPE(CpuObject, cpu_object, "x86_64-cpu", TYPE_OBJECT)
 
-static json_object *no_features(Object *obj, GError **errp)
+static CpuModel *model_of(Object *obj, GError **errp)
 {
-    return json_object_new_array();
+    const char *text = CPU_OBJECT(obj)->model;
+
+    return cpu_model_parse(text ? text : CPU_MODEL_HOST, errp);
 }
 
-/* Whether the features offered can move to another host is said by -cpu; this is its default. */
+static json_object *unavailable_features(Object *obj, GError **errp)
+{
+    g_autoptr(CpuModel) model = model_of(obj, errp);
+    g_autoptr(GPtrArray) names = model ? cpu_query_unavailable(model, errp) : NULL;
+    json_object *list;
+
+    if (!names) {
+        return NULL;
+    }
+    list = json_object_new_array();
+    for (guint i = 0; i < names->len; i++) {
+        json_object_array_add(list, json_object_new_string(g_ptr_array_index(names, i)));
+    }
+    return list;
+}
+
 static json_object *migratable(Object *obj, GError **errp)
 {
-    return json_object_new_boolean(true);
+    g_autoptr(CpuModel) model = model_of(obj, errp);
+
+    return model ? json_object_new_boolean(model->migratable) : NULL;
 }
 
 #define NUMBER(text, field)                                                     \
@@ -56,7 +78,7 @@ static const QomProperty cpu_object_properties[] = {
     { .name = "unavailable-features",
       .kind = QOM_CUSTOM,
       .type_name = "strList",
-      .get = no_features,
+      .get = unavailable_features,
       .description = "Features asked for that the host does not have" },
     QOM_PROPERTY_END
 };
@@ -107,20 +129,26 @@ const QomType cpu_object_types[] = {
     { .name = NULL },
 };
 
-/* The type of the model that -cpu names; host for one that has no type of its own. */
+/* The type of the model that -cpu names. It is made at need: there are dozens of models, and a machine has one. */
 static GType model_type(const char *text, GError **errp)
 {
     g_autoptr(CpuModel) model = cpu_model_parse(text, errp);
+    g_autofree char *name = NULL;
+    GTypeInfo info = { .class_size = sizeof(CpuObjectClass), .instance_size = sizeof(CpuObject) };
+    GType type;
 
     if (!model) {
         return 0;
     }
+    name = cpu_model_type_name(model->info);
     for (const QomType *t = cpu_object_types; t->name; t++) {
-        if (g_str_equal(t->name, model->info->type_name)) {
+        if (g_str_equal(t->name, name)) {
             return t->get_type();
         }
     }
-    return host_cpu_get_type();
+    type = g_type_register_static(cpu_object_get_type(), "NamedCpu", &info, 0);
+    qom_type_set_name(type, g_intern_string(name));
+    return type;
 }
 
 bool cpu_objects_create(Machine *m, GError **errp)
@@ -131,6 +159,7 @@ bool cpu_objects_create(Machine *m, GError **errp)
     for (unsigned i = 0; type && i < smp->cpus; i++) {
         CpuObject *cpu = CPU_OBJECT(object_new(type, m->root));
 
+        cpu->model = m->cpu->model;
         cpu->thread_id = i % smp->threads;
         cpu->core_id = i / smp->threads % smp->cores;
         cpu->die_id = i / smp->threads / smp->cores % smp->dies;

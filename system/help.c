@@ -40,8 +40,10 @@ static void show_machine(MachineClass *klass, void *opaque)
 static void show_cpus(void)
 {
     printf("Models:\n");
-    for (const CpuModelInfo *m = cpu_models; m->name; m++) {
-        printf("  %-10s %s\n", m->name, m->description);
+    for (const CpuModelType *t = cpu_models; t->name; t++) {
+        g_autofree char *text = cpu_model_describe(t);
+
+        printf("  %-26s %s\n", t->name, text);
     }
     printf("Flags, with + or - in front:\n ");
     for (int word = 0; word < CPU_WORD__MAX; word++) {

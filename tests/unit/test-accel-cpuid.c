@@ -29,12 +29,67 @@ static void test_parse(void)
         cpu_model_parse("host,-avx512f,+x2apic,sse4_1=off,tsc-deadline,migratable=off", NULL);
 
     g_assert_nonnull(m);
-    g_assert_cmpstr(m->info->type_name, ==, "host-x86_64-cpu");
+    g_assert_cmpstr(m->info->name, ==, "host");
     g_assert_cmphex(m->removed[CPU_WORD_7_0_EBX], ==, 1u << 16);
     g_assert_cmphex(m->added[CPU_WORD_1_ECX], ==, 1u << 21 | 1u << 24);
     g_assert_cmphex(m->removed[CPU_WORD_1_ECX], ==, 1u << 19);
     g_assert_false(m->migratable);
     g_assert_true(m->kvm);
+}
+
+/* Each model begins with one above it, and every name in its list is a flag. */
+static void test_model_table(void)
+{
+    for (const CpuModelType *t = cpu_models; t->name; t++) {
+        g_auto(GStrv) names = g_strsplit(t->flags ? t->flags : "", " ", -1);
+        bool found = !t->parent;
+
+        for (const CpuModelType *above = cpu_models; above != t && !found; above++) {
+            found = g_strcmp0(above->name, t->parent) == 0;
+        }
+        g_assert_true(found);
+        for (char **name = names; *name && **name; name++) {
+            g_autofree char *text = g_strdup_printf("base,%s%s", **name == '-' ? "" : "+", *name);
+            g_autoptr(CpuModel) m = cpu_model_parse(text, NULL);
+
+            g_assert_nonnull(m);
+        }
+    }
+}
+
+static uint32_t flag_of(const char *model, CpuWord word, unsigned bit)
+{
+    g_autoptr(CpuModel) m = cpu_model_parse(model, NULL);
+    uint32_t mask[CPU_WORD__MAX];
+
+    g_assert_nonnull(m);
+    cpu_model_base_flags(m->info, mask);
+    return mask[word] >> bit & 1;
+}
+
+/* Facts of some processors: Intel ARK and AMD's product pages. */
+static void test_named_models(void)
+{
+    g_assert_true(flag_of("Nehalem", CPU_WORD_1_ECX, 20));  /* SSE4.2 */
+    g_assert_false(flag_of("Nehalem", CPU_WORD_1_ECX, 25)); /* AES: Westmere */
+    g_assert_true(flag_of("Westmere", CPU_WORD_1_ECX, 25));
+    g_assert_true(flag_of("Haswell", CPU_WORD_7_0_EBX, 11)); /* RTM */
+    g_assert_false(flag_of("Haswell-noTSX", CPU_WORD_7_0_EBX, 11));
+    g_assert_true(flag_of("EPYC-Milan", CPU_WORD_7_0_ECX, 3)); /* PKU */
+    g_assert_false(flag_of("EPYC-Rome", CPU_WORD_7_0_ECX, 3));
+    g_assert_false(flag_of("EPYC", CPU_WORD_80000001_ECX, 2));      /* SVM: never */
+    g_assert_true(flag_of("SapphireRapids", CPU_WORD_7_0_EDX, 24)); /* AMX-TILE */
+    g_assert_true(flag_of("kvm64", CPU_WORD_KVM_EAX, 3));           /* the guest's clock */
+    g_assert_false(flag_of("base", CPU_WORD_1_EDX, 0));
+}
+
+static void test_signature(void)
+{
+    g_autoptr(CpuModel) milan = cpu_model_parse("EPYC-Milan", NULL);
+    g_autoptr(CpuModel) haswell = cpu_model_parse("Haswell", NULL);
+
+    g_assert_cmphex(cpu_model_signature(milan->info), ==, 0x00a00f11);
+    g_assert_cmphex(cpu_model_signature(haswell->info), ==, 0x000306c4);
 }
 
 static void test_last_wins(void)
@@ -56,6 +111,9 @@ static void test_bad_text(void)
     expect_error("host,bogus=perhaps", "unknown feature or property 'bogus'");
     expect_error("host,avx=perhaps", "neither 'on' nor 'off'");
     expect_error("host,+avx=on", "either a sign or a value");
+    expect_error("host,vmx-ept=on", "cannot be given to a guest");
+    expect_error("host,hv-relaxed=on", "cannot be given to a guest");
+    expect_error("Nehalm", "'Nehalem'");
     expect_error("host,+vmx", "virtual machines inside");
     expect_error("host,svm=on", "virtual machines inside");
     expect_error("host,", "unknown feature or property ''");
@@ -173,7 +231,7 @@ static void test_qemu64(void)
     g_assert_cmphex(cpuid_find(c, 7, 0)->ecx, ==, 0);
     g_assert_cmphex(cpuid_find(c, 0xd, 0)->eax, ==, 0);
     g_assert_cmphex(cpuid_find(c, 0x80000001, 0)->edx, ==, 1u << 11 | 1u << 20 | 1u << 29);
-    g_assert_cmpmem(&cpuid_find(c, 0x80000002, 0)->eax, 4, "QEMU", 4);
+    g_assert_cmpmem(&cpuid_find(c, 0x80000002, 0)->eax, 14, "Virtual qemu64", 14);
 }
 
 static void test_enforce(void)
@@ -286,6 +344,9 @@ int main(int argc, char **argv)
     g_test_init(&argc, &argv, NULL);
     g_test_add_func("/accel/cpuid/parse", test_parse);
     g_test_add_func("/accel/cpuid/last-wins", test_last_wins);
+    g_test_add_func("/accel/cpuid/model-table", test_model_table);
+    g_test_add_func("/accel/cpuid/named-models", test_named_models);
+    g_test_add_func("/accel/cpuid/signature", test_signature);
     g_test_add_func("/accel/cpuid/bad-text", test_bad_text);
     g_test_add_func("/accel/cpuid/flag-names", test_flag_names);
     g_test_add_func("/accel/cpuid/host", test_host);
