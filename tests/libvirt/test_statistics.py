@@ -27,7 +27,8 @@ def bare(module_domain):
 # What it is
 
 def test_dominfo(shared):
-    prints(shared.virsh('dominfo'), f'''
+    text = shared.virsh('dominfo')
+    prints('\n'.join(line for line in text.splitlines() if 'Autostart Once' not in line), f'''
         Id: <n>
         Name: {shared.name}
         UUID: {shared.uuid}
@@ -293,8 +294,8 @@ def test_domstats_of_everything_and_everybody(shared, bare):
 
 
 def test_domdirtyrate_calc(shared):
-    """128 MiB rewritten all the time, in a second."""
-    shared.console.begin(f'churn {64 * MIB} {128 * MIB}')
+    """32 MiB rewritten all the time, in a second; about 16 of the 128 pages that are looked at lie there."""
+    shared.console.begin(f'churn {64 * MIB} {32 * MIB}')
     text = shared.virsh('domdirtyrate-calc', '--seconds', '1')
     assert "Start to calculate domain's memory dirty rate successfully." in text
     assert group(shared, 'dirtyrate')['dirtyrate.calc_status'] == '1'
@@ -302,7 +303,7 @@ def test_domdirtyrate_calc(shared):
     shared.console.end()
     found = group(shared, 'dirtyrate')
     assert found['dirtyrate.calc_period'] == '1' and found['dirtyrate.calc_mode'] == 'page-sampling'
-    assert 40 < int(found['dirtyrate.megabytes_per_second']) < 200
+    assert 4 < int(found['dirtyrate.megabytes_per_second']) < 90
 
 
 @pytest.mark.parametrize('mode', ['dirty-bitmap', 'dirty-ring'])
