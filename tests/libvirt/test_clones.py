@@ -4,7 +4,7 @@
 import re
 
 import pytest
-from clones import Template, libvirt_folder
+from template import Template, libvirt_folder
 from daemon import VirshError
 
 MIB = 1 << 20

@@ -5,7 +5,7 @@ import os
 import struct
 
 import pytest
-from clones import Template, libvirt_folder
+from template import Template, libvirt_folder
 from daemon import VirshError
 
 MIB = 1 << 20
