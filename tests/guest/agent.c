@@ -14,7 +14,7 @@
 static char message[MESSAGE_SIZE];
 static char reply[MESSAGE_SIZE];
 
-/* Behind the first `key` in the message; NULL if it is not there. */
+/* Behind the first `key` in the message and the spaces there; NULL if it is not there. */
 static const char *behind(const char *key)
 {
     for (const char *at = message; *at != '\0'; at++) {
@@ -24,6 +24,9 @@ static const char *behind(const char *key)
             i++;
         }
         if (key[i] == '\0') {
+            while (at[i] == ' ') {
+                i++;
+            }
             return at + i;
         }
     }
