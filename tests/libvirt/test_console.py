@@ -152,6 +152,7 @@ def test_console_from_the_start(domain, terminal):
 def test_console_ends_with_the_domain(domain, terminal):
     machine = domain('ends', memory='128M').define().start()
     seen = terminal(machine).ready()
+    machine.lv.expect_complaint('stream had I/O failure')
     machine.virsh('destroy')
     assert seen.process.wait(20) is not None
 
@@ -223,6 +224,7 @@ def served(module_domain):
 
 
 def ping(machine, check=True):
+    machine.lv.expect_complaint('is tainted: custom-ga-command')
     return machine.virsh('qemu-agent-command', '{"execute":"guest-ping"}', check=check)
 
 
@@ -269,6 +271,7 @@ def test_agent_is_gone_after_a_reset(agent):
 def test_shutdown_by_the_agent(agent):
     """Libvirt ends the emulator when the guest is off. Where that is done before virsh's thread wakes up, virsh hears of the
     end of the agent's socket in place of its success; the domain is off all the same."""
+    agent.lv.expect_complaint('End of file from agent socket')
     text = agent.virsh('shutdown', '--mode', 'agent', check=False)
     assert f"Domain '{agent.name}' is being shutdown" in text or 'End of file from agent socket' in text
     agent.wait_state('shut off')

@@ -111,6 +111,7 @@ def test_emulator_killed_while_the_daemon_was_away(domain):
     pid = machine.pid()
     machine.lv.end_daemon(kill=True)
     os.kill(pid, signal.SIGKILL)
+    machine.lv.expect_complaint('failed to connect to monitor socket: Connection refused')
     machine.lv.start()
     machine.wait_state('shut off')
     machine.start()
