@@ -14,7 +14,8 @@ from pathlib import Path
 import keeper
 
 PACKAGES = """libvirt-daemon-system libvirt-daemon-driver-qemu libvirt-daemon-log libvirt-daemon libvirt-clients
-    qemu-system-x86 qemu-utils libglib2.0-0t64 libjson-c5 libseccomp2 python3-minimal""".split()
+    qemu-system-x86 qemu-utils libglib2.0-0t64 libjson-c5 libseccomp2 python3-minimal
+    bzip2 lzop xz-utils zstd""".split()
 FALLBACK_MIRROR = 'http://deb.debian.org/debian'
 ENVIRONMENT = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'HOME': '/root', 'LC_ALL': 'C', 'DEBIAN_FRONTEND': 'noninteractive'}
 
