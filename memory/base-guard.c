@@ -397,7 +397,7 @@ BaseGuardState ram_list_guard_state(const RamList *list)
     if (!guard) {
         return BASE_GUARD_NONE;
     }
-    if (guard->job || ram_list_is_draining(list)) {
+    if (guard->job || (ram_list_is_draining(list) && !guard->drain_failed)) {
         return BASE_GUARD_DRAINING;
     }
     if (guard->bases->len == 0) {

@@ -111,6 +111,9 @@ bool detach_fillers_hold_back(DetachJob *job)
 
 void detach_fillers_let_go(DetachJob *job)
 {
+    if (!job->held_back) {
+        return;
+    }
     g_mutex_lock(&job->lock);
     job->held_back = false;
     g_cond_broadcast(&job->room);

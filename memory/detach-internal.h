@@ -50,7 +50,7 @@ struct DetachJob {
     guint filled_ahead;
     guint n_filling;
     bool no_window;
-    bool held_back; /* no chunk is begun */
+    bool held_back; /* no chunk is begun; set and cleared on the main loop only */
     bool cancelled;
     GError *error; /* the first one */
 };

@@ -356,6 +356,8 @@ static void move_some(DetachJob *job)
     gint64 us = time_to_move(job), began = g_get_monotonic_time();
 
     if (us == 0 || !any_ready(job)) {
+        /* I/O has begun in the chunk that was to be moved: the others go on. */
+        detach_fillers_let_go(job);
         return;
     }
     if (us == PAUSE_US && !detach_fillers_hold_back(job)) {

@@ -338,6 +338,120 @@ static void test_refused_restore(void)
     drain_clear(&f);
 }
 
+/* --- A chain: its base is leased, only the increment over it is drained --- */
+
+#define DELTA_AT (6 * CHUNK)
+#define DELTA_BYTES (4 * CHUNK)
+#define DELTA_PAGE(n) \
+    ((n) >= DELTA_AT / FIXTURE_PAGE && (n) < (DELTA_AT + DELTA_BYTES) / FIXTURE_PAGE)
+
+typedef struct Chain {
+    Fixture f; /* with the base's file */
+    RamBase *delta;
+    char *delta_path;
+    int delta_fd;
+} Chain;
+
+static void chain_init(Chain *c)
+{
+    Fixture *f = &c->f;
+    RestoreExtent extent = { .offset = DELTA_AT, .length = DELTA_BYTES };
+    RestoreBlock below = { .pages_offset = MiB };
+    RestoreBlock above = { .extents = &extent, .n_extents = 1 };
+    RestoreLayer layers[] = { { .blocks = &below, .n_blocks = 1 },
+                              { .blocks = &above, .n_blocks = 1 } };
+    RestoreRequest request = { .fallback = true, .layers = layers, .n_layers = 2 };
+    MemoryControl control = fixture_control(&f->notes);
+    g_autoptr(GError) err = NULL;
+
+    f->fd = fixture_file(fixture_plain_folder(), MiB + RAM_BYTES, &f->path);
+    fixture_fill_file(f->fd, MiB, RAM_BYTES, 1);
+    close(f->fd);
+    c->delta_fd = fixture_file(fixture_plain_folder(), DELTA_BYTES, &c->delta_path);
+    for (uint64_t at = 0; at < DELTA_BYTES; at += FIXTURE_PAGE) {
+        fixture_write_page(c->delta_fd, at, (DELTA_AT + at) / FIXTURE_PAGE, 4);
+    }
+    fixture_new_block(f, RAM_BYTES);
+    fixture_open_base(f);
+    c->delta = ram_base_open(c->delta_fd, c->delta_path, NULL, &err);
+    g_assert_no_error(err);
+    below.block = above.block = f->block;
+    layers[0].base = f->base;
+    layers[1].base = c->delta;
+    g_assert_true(restore_ram(f->list, &request, &control, &err));
+    g_assert_true(ram_base_is_leased(f->base));
+    g_assert_true(ram_list_is_draining(f->list));
+}
+
+static void chain_check(const Chain *c)
+{
+    for (uint64_t i = 0; i < PAGES; i++) {
+        const uint8_t *page = c->f.block->host + i * FIXTURE_PAGE;
+
+        g_assert_true(fixture_is_stamped(page, i, is_written(i) ? 2 : (DELTA_PAGE(i) ? 4 : 1)));
+    }
+}
+
+static void chain_clear(Chain *c)
+{
+    fixture_clear(&c->f);
+    ram_base_unref(c->delta);
+    close(c->delta_fd);
+    unlink(c->delta_path);
+    g_free(c->delta_path);
+}
+
+static void test_chain_drains_the_increment_only(void)
+{
+    Chain c = { 0 };
+    DetachStats stats;
+    unsigned done = 0;
+
+    chain_init(&c);
+    write_some(&c.f);
+    ram_list_finish_drain(c.f.list, note_done, &done);
+    fixture_run_until(is_one, &done, 20);
+    g_assert_true(ram_list_detach_stats(c.f.list, &stats));
+    g_assert_cmpuint(stats.chunks, ==, DELTA_BYTES / CHUNK);
+    g_assert_cmpint(ram_list_guard_state(c.f.list), ==, BASE_GUARD_LEASE);
+    g_assert_cmpint(c.f.block->kind, ==, RAM_FILE_PRIVATE);
+    g_assert_cmpint(ftruncate(c.delta_fd, 0), ==, 0);
+    chain_check(&c);
+    chain_clear(&c);
+}
+
+/* Somebody wants to write the base while the increment is drained: both come to their end. */
+static void test_lease_broken_during_a_drain(void)
+{
+    Chain c = { 0 };
+    g_autoptr(AddressMap) map = address_map_new("memory", 36);
+    struct iovec iov[2];
+    unsigned n, done = 0;
+    pid_t child;
+
+    chain_init(&c);
+    write_some(&c.f);
+    address_map_add_ram(map, 0, c.f.block, 0, RAM_BYTES, false, NULL);
+    g_assert_true(guest_map_iov(map, DELTA_AT, FIXTURE_PAGE, false, iov, 2, &n));
+    ram_list_finish_drain(c.f.list, note_done, &done);
+    run_for(50);
+    child = start_writer(c.f.path, O_WRONLY | O_TRUNC);
+    run_for(200);
+    g_assert_cmpuint(c.f.notes.detached, ==, 0);
+    guest_unmap_iov(map, iov, n);
+    fixture_run_until(is_one, &done, 20);
+    g_assert_cmpint(ftruncate(c.delta_fd, 0), ==, 0);
+    while (c.f.notes.detached < 2) {
+        run_for(10);
+    }
+    end_writer(child);
+    g_assert_cmpstr(c.f.notes.reason, ==, "lease-broken");
+    g_assert_cmpuint(c.f.notes.paused, ==, 0);
+    g_assert_cmpuint(c.f.notes.lost + c.f.notes.no_memory, ==, 0);
+    chain_check(&c);
+    chain_clear(&c);
+}
+
 /* --- Memory that the guest gives back --- */
 
 static void test_released_during(void)
@@ -392,6 +506,8 @@ int main(int argc, char **argv)
                     test_written_during_a_detach_without_lease);
     g_test_add_func("/memory/drain/refused-restore", test_refused_restore);
     g_test_add_func("/memory/drain/truncated-during", test_truncated_during);
+    g_test_add_func("/memory/drain/chain", test_chain_drains_the_increment_only);
+    g_test_add_func("/memory/drain/lease-broken-during", test_lease_broken_during_a_drain);
     g_test_add_func("/memory/drain/released-during", test_released_during);
     return g_test_run();
 }
