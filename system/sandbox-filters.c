@@ -177,7 +177,7 @@ static bool print_filter(unsigned set)
 
 int main(void)
 {
-    printf("/* Made by sandbox-filters.c. */\n");
+    printf("/* Made by sandbox-filters.c. */\n#include <glib.h>\n#include <linux/filter.h>\n\n");
     for (unsigned set = 0; set < SANDBOX_SETS; set++) {
         if (!print_filter(set)) {
             fprintf(stderr, "sandbox-filters: libseccomp cannot make filter %u\n", set);

@@ -5,17 +5,15 @@
  */
 #include "system/sandbox.h"
 
+#include "system/sandbox-filters.h"
 #include "system/sandbox-sets.h"
 #include "util/error.h"
 
 #include <errno.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "sandbox-filters.h"
 
 static unsigned choose_filter(const SandboxOptions *o)
 {
