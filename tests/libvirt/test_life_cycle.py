@@ -262,6 +262,18 @@ def test_on_crash(domain, action, state):
     wait_until(lambda: machine.virsh('domstate', '--reason').strip() == state, state)
 
 
+def test_on_crash_coredump_destroy(domain):
+    """Libvirt dumps the memory of the crashed guest before it ends it."""
+    machine = domain('coredump', memory='128M', panic='isa', **on('crash', 'coredump-destroy')).define().start()
+    panic(machine)
+    machine.wait_state('shut off')
+    dumps = list(machine.lv.inside('/var/lib/libvirt/qemu/dump').glob(f'*{machine.name}*'))
+    assert len(dumps) == 1
+    with open(dumps[0], 'rb') as dump:
+        assert dump.read(4) == b'\x7fELF'
+    dumps[0].unlink()
+
+
 def test_on_crash_restart(domain):
     machine = domain('crash-restart', memory='128M', panic='isa', **on('crash', 'restart')).define().start()
     panic(machine)

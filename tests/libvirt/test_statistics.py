@@ -183,6 +183,45 @@ def test_numatune(shared):
     has_lines(shared.virsh('numatune'), 'numa_mode : strict')
 
 
+LIMITS = """
+    <iothreads>1</iothreads>
+    <cputune><shares>700</shares><vcpupin vcpu="0" cpuset="0"/><vcpupin vcpu="1" cpuset="0"/><emulatorpin cpuset="0"/>
+      <iothreadpin iothread="1" cpuset="0"/></cputune>
+    <blkiotune><weight>300</weight></blkiotune>"""
+
+
+@pytest.fixture(scope='module')
+def limited(module_domain):
+    """A domain whose XML has the limits from the start."""
+    return module_domain.boot('stats-limits', memory='128M', vcpus=2, elements=LIMITS)
+
+
+def test_limits_of_the_xml(limited):
+    assert [affinity(thread) for thread in (*threads(limited), limited.pid())] == ['0'] * 3
+    has_lines(limited.virsh('schedinfo'), 'cpu_shares : 700')
+    has_lines(limited.virsh('blkiotune'), 'weight : 300')
+
+
+def iothreads(machine):
+    return {thread['id']: thread['thread-id'] for thread in machine.qmp('query-iothreads')}
+
+
+def test_iothreadinfo_and_iothreadpin(limited):
+    has_lines(limited.virsh('iothreadinfo'), '1 0')
+    assert affinity(iothreads(limited)['iothread1']) == '0'
+    limited.virsh('iothreadpin', '1', '0-1', '--live')
+    has_lines(limited.virsh('iothreadinfo'), '1 0-1')
+    assert affinity(iothreads(limited)['iothread1']) != '0' or affinity(1) == '0'
+
+
+def test_iothreadadd_and_iothreaddel(limited):
+    limited.virsh('iothreadadd', '7', '--live')
+    assert set(iothreads(limited)) == {'iothread1', 'iothread7'}
+    has_lines(limited.virsh('iothreadinfo'), '7 <word>')
+    limited.virsh('iothreaddel', '7', '--live')
+    assert set(iothreads(limited)) == {'iothread1'}
+
+
 # Memory
 
 def test_dommemstat_with_what_the_guest_tells(shared):
