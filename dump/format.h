@@ -23,5 +23,6 @@ static inline void dump_count(const DumpContents *c, uint64_t bytes)
 
 /* Write all of a dump. On a thread of its own; the guest stands. */
 bool dump_write_elf(DumpOutput *out, const DumpContents *contents, GError **errp);
+bool dump_write_kdump_zlib(DumpOutput *out, const DumpContents *contents, GError **errp);
 
 #endif

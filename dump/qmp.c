@@ -9,6 +9,7 @@
 
 static const DumpWriteFunc formats[] = {
     [DUMP_GUEST_MEMORY_FORMAT_ELF] = dump_write_elf,
+    [DUMP_GUEST_MEMORY_FORMAT_KDUMP_ZLIB] = dump_write_kdump_zlib,
 };
 
 static bool check_arguments(const DumpGuestMemoryArg *arg, GError **errp)

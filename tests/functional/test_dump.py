@@ -12,6 +12,7 @@ import pytest
 
 import vm as vmlib
 from core_file import CoreFile
+from kdump_file import KdumpFile
 from qmp import QmpError
 
 MIB = 1 << 20
@@ -65,6 +66,7 @@ class Reader:
         self.thread.start()
 
     def finish(self):
+        """The dump, once all of it was read."""
         self.thread.join()
         return CoreFile(self.path)
 
@@ -211,6 +213,45 @@ def test_readelf_reads_it(machines, folder):
     assert len(core.segments) == text.stdout.count('LOAD ')
 
 
+def test_kdump_of_a_clone(machines, folder):
+    """The same memory and notes as in the ELF file, through a pipe and into a file."""
+    first = machines.boot(memory='160M')
+    first.console.fill(7, 64 * MIB, 6 * MIB)
+    first.save(folder / 'base')
+    machines.end(first)
+    machine = machines.restore(folder / 'base', 'copy-on-write', memory='160M')
+    machine.console.command(f'write 50 {65 * MIB} {1 * MIB} 2')
+    machine.console.command(f'zero {68 * MIB} {1 * MIB}')
+    machine.qmp.command('stop')
+    before = rss(machine)
+    core = dump(machine, folder / 'core')
+    machine.qmp.command('dump-guest-memory', paging=False, protocol=f'file:{folder}/kdump', format='kdump-zlib')
+    assert rss(machine) < before + 6 * 1024
+    kdump = KdumpFile(folder / 'kdump', folder / 'flat')
+    assert kdump.cpus == 1 and kdump.max_pfn * 4096 >= 160 * MIB
+    assert kdump.notes.count(b'CORE\0') == 1 and kdump.notes.count(b'QEMU\0') == 1
+    assert kdump.pages() == core.pages()
+    reader = Reader(folder / 'piped')
+    reader.give(machine)
+    reader.go()
+    machine.qmp.command('dump-guest-memory', paging=False, protocol='fd:dump', format='kdump-zlib')
+    reader.thread.join()
+    assert (folder / 'piped').stat().st_size == (folder / 'kdump').stat().st_size
+
+
+def test_kdump_of_a_guest_with_a_hole(machines, folder):
+    machine = machines.boot(memory='4G')
+    machine.console.fill(3, 4096 * MIB, 4 * MIB)
+    machine.qmp.command('stop')
+    before = rss(machine)
+    core = dump(machine, folder / 'core')
+    machine.qmp.command('dump-guest-memory', paging=False, protocol=f'file:{folder}/kdump', format='kdump-zlib')
+    assert rss(machine) < before + 6 * 1024
+    assert (folder / 'kdump').stat().st_size < 64 * MIB
+    kdump = KdumpFile(folder / 'kdump', folder / 'flat')
+    assert kdump.pages() == core.pages()
+
+
 # Cost
 
 
@@ -317,7 +358,8 @@ def test_failed_file_is_left_empty(machines, folder):
     ({'paging': True}, 'paging'), ({'protocol': 'tcp:1.2.3.4'}, "file:PATH"), ({'protocol': 'fd:nothing'}, 'nothing'),
     ({'protocol': 'file:/nowhere/core'}, 'No such file'), ({'begin': 0}, 'together'), ({'length': 4096}, 'together'),
     ({'begin': 0, 'length': 0}, 'nothing to dump'), ({'begin': 1 << 60, 'length': 4096}, 'no RAM'),
-    ({'begin': (1 << 64) - 1, 'length': (1 << 64) - 1}, 'no RAM'), ({'format': 'win-dmp'}, 'win-dmp')])
+    ({'begin': (1 << 64) - 1, 'length': (1 << 64) - 1}, 'no RAM'), ({'format': 'win-dmp'}, 'win-dmp'),
+    ({'format': 'kdump-zlib', 'begin': 0, 'length': 4096}, "'elf'")])
 def test_bad_arguments(machines, folder, arguments, said):
     machine = machines.boot(memory='160M')
     with pytest.raises(QmpError, match=said):
@@ -347,4 +389,4 @@ def test_incoming_guest_has_nothing_to_dump(machines, folder):
 
 def test_capability(machines):
     machine = machines.boot(memory='160M')
-    assert 'elf' in machine.qmp.command('query-dump-guest-memory-capability')['formats']
+    assert machine.qmp.command('query-dump-guest-memory-capability') == {'formats': ['elf', 'kdump-zlib']}

@@ -62,6 +62,18 @@ class CoreFile:
     def pids(self):
         return [struct.unpack_from('<I', n.desc, PID_AT)[0] for n in self.notes if (n.name, n.type) == ('CORE', NT_PRSTATUS)]
 
+    def pages(self):
+        """{number: contents} of the pages that are not zero."""
+        found = {}
+        with open(self.path, 'rb') as source:
+            for s in self.segments:
+                source.seek(s.offset)
+                for at in range(s.address, s.address + s.filled, 4096):
+                    page = source.read(4096)
+                    if page.strip(b'\0'):
+                        found[at >> 12] = page
+        return found
+
     def write_image(self, path):
         """Physical memory as a file in which an address is an offset; holes where it is zero or no RAM."""
         with open(self.path, 'rb') as source, open(path, 'wb') as out:
