@@ -91,6 +91,13 @@ def lv(workdir):
         shutil.copytree(libvirt.state / 'log', keep, dirs_exist_ok=True)
 
 
+@pytest.fixture(autouse=True)
+def noted(request):
+    """Complaints in the log are told with the name of the test that ran."""
+    if 'lv' in request.fixturenames:
+        request.getfixturevalue('lv').note(request.node.nodeid)
+
+
 class Domains:
     """Makes domains and removes them all."""
 

@@ -114,7 +114,7 @@ class Libvirt(Virsh):
         self.folder, self.chroot = Path(folder), chroot
         self.state = Path(tempfile.mkdtemp(prefix='libvirt-', dir=folder))
         self.qemu_conf = {**QEMU_CONF, **qemu_conf}
-        self.expected = []
+        self.expected, self.notes = [], []
         self.pids = {}
         for name in PRIVATE.values():
             (self.state / name).mkdir(parents=True)
@@ -233,12 +233,13 @@ class Libvirt(Virsh):
             log.seek(mark)
             for raw in log:
                 if (match := LOG_LINE.match(raw.decode(errors='replace').rstrip('\n'))):
-                    yield match
+                    yield mark, match
+                mark += len(raw)
 
     def qmp_log(self, mark=0):
         """The traffic with all monitors as (seconds since the epoch, 'send' | 'reply' | 'event', message)."""
         found = []
-        for match in self._log_lines(mark):
+        for _, match in self._log_lines(mark):
             if (line := QMP_LINE.search(match[4])):
                 kind = 'send' if 'IO_WRITE' in line[1] else 'event' if 'EVENT' in line[1] else 'reply'
                 message, _ = json.JSONDecoder().raw_decode(line[2].replace('\\r\\n', ''))
@@ -246,8 +247,17 @@ class Libvirt(Virsh):
         return found
 
     def complaints(self, mark=0):
-        """The daemon's warnings and errors as (level, text)."""
-        return [(match[3], match[4]) for match in self._log_lines(mark) if match[3] in ('warning', 'error')]
+        """The daemon's warnings and errors as (level, text, what was noted last before)."""
+        return [(match[3], match[4], self._noted_before(place)) for place, match in self._log_lines(mark)
+                if match[3] in ('warning', 'error')]
+
+    def note(self, text):
+        """What is being done from here on, for complaints()."""
+        self.notes.append((self.log_mark(), text))
+
+    def _noted_before(self, place):
+        earlier = [text for mark, text in self.notes if mark <= place]
+        return earlier[-1] if earlier else 'the start'
 
     def expect_complaint(self, text):
         """A test that provokes a warning or an error in the daemon's log says so: a part of the line."""
