@@ -10,6 +10,7 @@
 #define COWBIRD_ACCEL_ACCEL_OPS_H
 
 #include "accel/accel.h"
+#include "accel/cpu-models.h"
 #include "accel/stats.h"
 
 typedef struct AccelOps {
@@ -54,6 +55,7 @@ typedef struct AccelOps {
     bool (*cpu_dump_state)(Accel *accel, unsigned i, CpuDumpState *ret, GError **errp);
     char *(*format_registers)(Accel *accel, unsigned i); /* with vCPUs held */
     const CpuDigest *(*cpuid_digest)(const Accel *accel);
+    void (*cpu_flags)(const Accel *accel, uint32_t ret_flags[CPU_WORD__MAX]);
     bool (*describe_stats)(Accel *accel, StatsTarget target, AccelStatFn fn, void *opaque,
                            GError **errp);
     bool (*read_stats)(Accel *accel, StatsTarget target, unsigned i, AccelStatFn fn, void *opaque,

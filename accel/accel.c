@@ -5,6 +5,8 @@
  */
 #include "accel/accel-ops.h"
 
+#include <string.h>
+
 #include "accel/cpu-models.h"
 #include "memory/base-guard.h"
 #include "util/error.h"
@@ -299,7 +301,8 @@ bool accel_fetch_state(Accel *accel, GError **errp)
 bool accel_cpu_dump_state(Accel *accel, unsigned i, CpuDumpState *ret_state, GError **errp)
 {
     if (!accel->ops->cpu_dump_state) {
-        error_set(errp, "the accelerator '%s' has no registers to dump; use kvm", accel_name(accel));
+        error_set(errp, "the accelerator '%s' has no registers to dump; use kvm",
+                  accel_name(accel));
         return false;
     }
     return accel->ops->cpu_dump_state(accel, i, ret_state, errp);
@@ -320,6 +323,14 @@ const CpuDigest *accel_cpuid_digest(const Accel *accel)
     static const CpuDigest none;
 
     return accel->ops->cpuid_digest ? accel->ops->cpuid_digest(accel) : &none;
+}
+
+void accel_cpu_flags(const Accel *accel, uint32_t *ret_flags)
+{
+    memset(ret_flags, 0, CPU_WORD__MAX * sizeof(*ret_flags));
+    if (accel->ops->cpu_flags) {
+        accel->ops->cpu_flags(accel, ret_flags);
+    }
 }
 
 /* --- Statistics --- */

@@ -158,5 +158,7 @@ char *accel_format_registers(Accel *accel, unsigned i);
 bool accel_cpu_dump_state(Accel *accel, unsigned i, CpuDumpState *ret_state, GError **errp);
 /* Of the guest's CPUID, for the snapshot's header: restoring elsewhere must give the same. */
 const CpuDigest *accel_cpuid_digest(const Accel *accel);
+/* The feature flags that CPUID shows the guest: CPU_WORD__MAX (accel/cpu-models.h) words; none before there are vCPUs. */
+void accel_cpu_flags(const Accel *accel, uint32_t *ret_flags);
 
 #endif

@@ -124,6 +124,7 @@ static bool create_vcpu(KvmAccel *kvm, unsigned i, const CpuModel *model, GError
     }
     if (i == 0) {
         cpuid_digest(cpuid, &kvm->cpuid_digest);
+        cpuid_flags(cpuid, kvm->cpu_flags);
     }
     return kvm_create_vcpu(kvm, vcpu, cpuid, errp) && (i > 0 || kvm_template_read(vcpu, errp)) &&
            vmstate_register(kvm->common.env.vmstate, "cpu", i, VMSTATE_PRIORITY_VCPU,
@@ -180,6 +181,11 @@ static int vcpu_thread_id(const Accel *accel, unsigned i)
 static const CpuDigest *digest(const Accel *accel)
 {
     return &KVM_ACCEL(accel)->cpuid_digest;
+}
+
+static void shown_cpu_flags(const Accel *accel, uint32_t ret_flags[CPU_WORD__MAX])
+{
+    memcpy(ret_flags, KVM_ACCEL(accel)->cpu_flags, sizeof(KVM_ACCEL(accel)->cpu_flags));
 }
 
 static bool set_boot_registers(Accel *accel, const VcpuBoot *boot, GError **errp)
@@ -255,6 +261,7 @@ const AccelOps kvm_accel_ops = {
     .cpu_dump_state = kvm_cpu_dump_state,
     .format_registers = format_registers,
     .cpuid_digest = digest,
+    .cpu_flags = shown_cpu_flags,
     .describe_stats = kvm_describe_stats,
     .read_stats = kvm_read_stats,
 };

@@ -78,8 +78,9 @@ struct KvmAccel {
     unsigned n_vcpus;
     CpuTopology topology;
     CpuDigest cpuid_digest;
-    VcpuTemplate vcpu_template; /* reset values, as KVM gave them to the first vCPU */
-    uint32_t tsc_khz;           /* of this host's guests; 0 = unknown */
+    uint32_t cpu_flags[CPU_WORD__MAX]; /* as CPUID shows them */
+    VcpuTemplate vcpu_template;        /* reset values, as KVM gave them to the first vCPU */
+    uint32_t tsc_khz;                  /* of this host's guests; 0 = unknown */
     VcpuBoot boot;
     GHashTable *msrs_reported; /* indices KVM did not take; big lock */
 

@@ -2,7 +2,8 @@
  * What stands for a virtual CPU in the object tree.
  *
  * The types tell programs such as libvirt which models there are and what -cpu takes; the vCPU itself is
- * accel/'s. Flags are not properties here: each would cost such a program one qom-get per start.
+ * accel/'s. The objects of a machine have a property for each flag that its guest sees, and no other: libvirt asks for each by itself
+ * and would write a flag that it does not find into the domain as disabled.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -129,7 +130,17 @@ const QomType cpu_object_types[] = {
     { .name = NULL },
 };
 
-/* The type of the model that -cpu names. It is made at need: there are dozens of models, and a machine has one. */
+static GType parent_type(const char *name)
+{
+    for (const QomType *t = cpu_object_types; t->name; t++) {
+        if (g_str_equal(t->name, name)) {
+            return t->get_type();
+        }
+    }
+    return cpu_object_get_type();
+}
+
+/* The type of this machine's CPUs: that of the model that -cpu names, with flags that are this machine's own. */
 static GType model_type(const char *text, GError **errp)
 {
     g_autoptr(CpuModel) model = cpu_model_parse(text, errp);
@@ -141,14 +152,46 @@ static GType model_type(const char *text, GError **errp)
         return 0;
     }
     name = cpu_model_type_name(model->info);
-    for (const QomType *t = cpu_object_types; t->name; t++) {
-        if (g_str_equal(t->name, name)) {
-            return t->get_type();
-        }
-    }
-    type = g_type_register_static(cpu_object_get_type(), "NamedCpu", &info, 0);
+    type = g_type_register_static(parent_type(name), "RunningCpu", &info, 0);
     qom_type_set_name(type, g_intern_string(name));
     return type;
+}
+
+static json_object *flag_is_there(Object *obj, GError **errp)
+{
+    return json_object_new_boolean(true);
+}
+
+/* As libvirt learns the features of a running guest: one boolean each. Only flags that are set are listed. */
+static QomProperty *flag_properties(const uint32_t flags[CPU_WORD__MAX])
+{
+    GArray *table = g_array_new(TRUE, TRUE, sizeof(QomProperty));
+
+    for (CpuWord word = 0; word < CPU_WORD__MAX; word++) {
+        for (unsigned bit = 0; bit < 32; bit++) {
+            const char *name = flags[word] >> bit & 1 ? cpu_flag_name(word, bit) : NULL;
+            QomProperty p = { .name = name,
+                              .kind = QOM_CUSTOM,
+                              .type_name = "bool",
+                              .get = flag_is_there,
+                              .description = "the guest's CPUs have this flag" };
+
+            if (name) {
+                g_array_append_val(table, p);
+            }
+        }
+    }
+    return (QomProperty *)g_array_free(table, FALSE);
+}
+
+void cpu_objects_show_flags(Machine *m)
+{
+    Object *cpu = object_resolve(m->root, "/machine/unattached/device[0]");
+    uint32_t flags[CPU_WORD__MAX];
+
+    accel_cpu_flags(m->accel, flags);
+    qom_class_install(OBJECT_GET_CLASS(cpu),
+                      flag_properties(flags)); /* stays as long as the process */
 }
 
 bool cpu_objects_create(Machine *m, GError **errp)

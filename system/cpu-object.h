@@ -14,4 +14,7 @@ extern const QomType cpu_object_types[];
 /* Puts one object a vCPU at /machine/unattached/device[N], N from 0, before any device is there. */
 bool cpu_objects_create(Machine *m, GError **errp);
 
+/* Gives them a property for each flag that the guest sees. To be called once, when the accelerator has its vCPUs. */
+void cpu_objects_show_flags(Machine *m);
+
 #endif

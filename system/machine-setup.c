@@ -226,6 +226,12 @@ static bool add_globals(SystemState *state, GError **errp)
     return true;
 }
 
+static bool set_acpi(SystemState *state, GError **errp)
+{
+    return !state->options->no_acpi ||
+           object_set_property_str(OBJECT(state->machine), "acpi", "off", errp);
+}
+
 bool machine_setup(SystemState *state, GError **errp)
 {
     static const char *const skip[] = { "type", "accel", NULL };
@@ -248,6 +254,6 @@ bool machine_setup(SystemState *state, GError **errp)
         g_prefix_error(errp, "-machine: ");
         return false;
     }
-    return set_uuid(state, errp) && set_boot(state, errp) && set_kernel(state, errp) &&
-           set_rtc(state, errp) && set_cpus(state, errp);
+    return set_acpi(state, errp) && set_uuid(state, errp) && set_boot(state, errp) &&
+           set_kernel(state, errp) && set_rtc(state, errp) && set_cpus(state, errp);
 }

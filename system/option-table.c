@@ -138,6 +138,8 @@ const OptionSpec option_table[] = {
       .help = "stay when the guest powers itself off (-action shutdown=pause)" },
     { "no-reboot", OPTION_FLAG, FIELD(no_reboot),
       .help = "end instead of a reset (-action reboot=shutdown)" },
+    { "no-acpi", OPTION_FLAG, FIELD(no_acpi), .help = "no ACPI tables (-machine acpi=off)" },
+    { "no-hpet", OPTION_FLAG, FIELD(no_hpet), .help = "accepted: there is no HPET" },
     { "action", OPTION_MERGED, FIELD(action), &qapi_type_ActionOptions,
       .argument = "[reboot=reset|shutdown][,shutdown=poweroff|pause][,panic=...]",
       .help = "what follows what the guest does" },

@@ -60,7 +60,8 @@ struct SystemOptions {
     GPtrArray *device; /* of json_object */
     GPtrArray *global; /* of GlobalOptions */
     char *incoming;
-    bool stopped, nodefaults, no_user_config, nographic, daemonize, no_shutdown, no_reboot;
+    bool stopped, nodefaults, no_user_config, nographic, daemonize, no_shutdown, no_reboot, no_acpi,
+        no_hpet;
     char *display;
     char *pidfile;
     char *uuid;

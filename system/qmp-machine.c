@@ -46,6 +46,40 @@ GPtrArray *qmp_query_cpus_fast(Machine *m, GError **errp)
     return list;
 }
 
+static HotpluggableCPU *place_of_cpu(Machine *m, unsigned i)
+{
+    HotpluggableCPU *cpu = g_new0(HotpluggableCPU, 1);
+    Object *obj;
+
+    cpu->qom_path = g_strdup_printf("/machine/unattached/device[%u]", i);
+    obj = object_resolve(m->root, cpu->qom_path);
+    cpu->type = g_strdup(obj ? object_type_name(obj) : "");
+    cpu->vcpus_count = 1;
+    cpu->props = cpu_place(&m->smp, i);
+    return cpu;
+}
+
+GPtrArray *qmp_query_hotpluggable_cpus(Machine *m, GError **errp)
+{
+    GPtrArray *list = g_ptr_array_new();
+    unsigned n = m->accel ? accel_vcpu_count(m->accel) : 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        g_ptr_array_add(list, place_of_cpu(m, i));
+    }
+    return list;
+}
+
+GPtrArray *qmp_query_tpm_models(Machine *m, GError **errp)
+{
+    return g_ptr_array_new();
+}
+
+GPtrArray *qmp_query_tpm_types(Machine *m, GError **errp)
+{
+    return g_ptr_array_new();
+}
+
 static void add_machine(MachineClass *klass, void *opaque)
 {
     MachineInfo *info = g_new0(MachineInfo, 1);

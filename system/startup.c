@@ -184,8 +184,14 @@ static bool make_cpus(SystemState *state, GError **errp)
         }
         machine_connect_gsi(m);
     }
-    return !state->accel || (cpu_objects_create(m, errp) &&
-                             accel_create_vcpus(state->accel, &state->cpu, m->smp.cpus, errp));
+    if (state->accel) {
+        if (!cpu_objects_create(m, errp) ||
+            !accel_create_vcpus(state->accel, &state->cpu, m->smp.cpus, errp)) {
+            return false;
+        }
+        cpu_objects_show_flags(m);
+    }
+    return true;
 }
 
 static bool add_devices(SystemState *state, GError **errp)
