@@ -310,7 +310,8 @@ bool ram_base_is_unlinked(const RamBase *base)
 {
     struct stat now;
 
-    return fstat(base->fd, &now) == 0 && now.st_nlink == 0;
+    /* A memfd or O_TMPFILE file never had one: who made it may have it open still. */
+    return base->at_open.st_nlink > 0 && fstat(base->fd, &now) == 0 && now.st_nlink == 0;
 }
 
 /* --- Clone --- */

@@ -35,7 +35,7 @@ void ram_base_give_up(RamBase *base);
  */
 void ram_base_want_drain(RamBase *base, bool wanted);
 bool ram_base_wants_drain(const RamBase *base);
-/* No folder has a name for the file, so that nobody can open it. */
+/* The file has lost its last name since it was opened, so that nobody can open it any more. */
 bool ram_base_is_unlinked(const RamBase *base);
 
 /*

@@ -204,6 +204,27 @@ static void test_unlinked_before(void)
     drain_clear(&f);
 }
 
+/* A file that had no name from the start, as a memfd, is with whoever made it. */
+static void test_never_linked(void)
+{
+    Fixture f = { .offset = MiB };
+    g_autoptr(GError) err = NULL;
+
+    f.fd = fixture_file(fixture_plain_folder(), f.offset + RAM_BYTES, &f.path);
+    fixture_fill_file(f.fd, f.offset, RAM_BYTES, 1);
+    unlink(f.path);
+    fixture_new_block(&f, RAM_BYTES);
+    f.base = ram_base_open(f.fd, NULL, NULL, &err);
+    g_assert_no_error(err);
+    g_assert_true(fixture_restore(&f, RESTORE_AUTO, &err));
+    g_assert_cmpint(ram_list_guard_state(f.list), ==, BASE_GUARD_DRAINING);
+    write_some(&f);
+    fixture_run_until(is_detached, &f, 20);
+    g_assert_cmpint(ftruncate(f.fd, 0), ==, 0);
+    check_memory(&f);
+    drain_clear(&f);
+}
+
 typedef struct Rebuilt {
     const Fixture *f;
     uint8_t *ram;
@@ -500,6 +521,7 @@ int main(int argc, char **argv)
     g_test_add_func("/memory/drain/t48_io_during_a_drain", t48_io_during_a_drain);
     g_test_add_func("/memory/drain/during-a-save", test_drain_during_a_save);
     g_test_add_func("/memory/drain/unlinked-before", test_unlinked_before);
+    g_test_add_func("/memory/drain/never-linked", test_never_linked);
     g_test_add_func("/memory/drain/unlinked-during", test_unlinked_during);
     g_test_add_func("/memory/drain/written-during", test_written_during);
     g_test_add_func("/memory/drain/written-during-a-detach",
