@@ -17,6 +17,7 @@
 #include "migration/options.h"
 #include "migration/snapshot-info.h"
 #include "migration/workers.h"
+#include "qapi/command.h"
 #include "qapi/qapi-types.h"
 
 typedef struct SaveJob SaveJob;
@@ -45,7 +46,7 @@ typedef struct MigrationReport {
     int64_t started_us, captured_us, stopped_us, ended_us;
     uint64_t ram_total, done_bytes, written_bytes, normal_pages, zero_pages, total_bytes;
     PagemapStats scan;
-    int scan_path; /* RamScan */
+    int scan_path;   /* RamScan */
     unsigned passes; /* over memory */
     bool have_ram, multifd;
 } MigrationReport;
@@ -79,7 +80,8 @@ bool migration_set_scan(MigrationState *s, RamScan scan, GError **errp);
 
 /* --- migration/save.c --- */
 bool save_start(MigrationState *s, const char *uri, GError **errp);
-void save_cancel(SaveJob *job);
+/* reply: to be answered when the job has ended. */
+void save_cancel(SaveJob *job, QapiReply *reply);
 /* Figures of the running job. */
 void save_update_report(const SaveJob *job, MigrationReport *report);
 void save_set_bandwidth(SaveJob *job, uint64_t bytes_per_second);

@@ -23,10 +23,15 @@ bool qmp_migrate(MigrationState *s, const MigrateArg *arg, GError **errp)
     return save_start(s, arg->uri, errp);
 }
 
-bool qmp_migrate_cancel(MigrationState *s, GError **errp)
+/* Answered when it has been given up: then the guest may be told to run. */
+bool qmp_migrate_cancel(MigrationState *s, QapiReply *reply, GError **errp)
 {
-    if (s->save && s->report.status != MIGRATION_STATUS_CANCELLING) {
-        save_cancel(s->save);
+    if (!s->save) {
+        qapi_reply_done(reply, NULL);
+        return true;
+    }
+    save_cancel(s->save, reply);
+    if (s->report.status != MIGRATION_STATUS_CANCELLING) {
         migration_set_status(s, MIGRATION_STATUS_CANCELLING);
     }
     return true;

@@ -25,6 +25,7 @@
 #include "migration/ram-delta-stream.h"
 #include "migration/ram-pages.h"
 #include "migration/section.h"
+#include "qapi/command.h"
 #include "qapi/qapi-events.h"
 #include "util/error.h"
 #include "util/json.h"
@@ -313,7 +314,22 @@ static void job_free(SaveJob *job)
     ram_plan_clear(&job->plan);
     transfer_control_clear(&job->control);
     g_clear_error(&job->error);
+    g_ptr_array_unref(job->cancel_replies);
     g_free(job);
+}
+
+void save_cancel(SaveJob *job, QapiReply *reply)
+{
+    transfer_control_cancel(&job->control);
+    g_ptr_array_add(job->cancel_replies, reply);
+}
+
+static void answer_cancels(SaveJob *job)
+{
+    for (guint i = 0; i < job->cancel_replies->len; i++) {
+        qapi_reply_done(g_ptr_array_index(job->cancel_replies, i), NULL);
+    }
+    g_ptr_array_set_size(job->cancel_replies, 0);
 }
 
 static void save_end(void *opaque)
@@ -339,6 +355,7 @@ static void save_end(void *opaque)
         error_report("cannot save the state of the guest: %s", s->report.error);
         migration_set_status(s, MIGRATION_STATUS_FAILED);
     }
+    answer_cancels(job);
     job_free(job);
 }
 
@@ -366,15 +383,11 @@ void save_set_bandwidth(SaveJob *job, uint64_t bytes_per_second)
     transfer_control_set_limit(&job->control, bytes_per_second);
 }
 
-void save_cancel(SaveJob *job)
-{
-    transfer_control_cancel(&job->control);
-}
-
 void save_abandon(SaveJob *job)
 {
-    save_cancel(job);
+    transfer_control_cancel(&job->control);
     job_thread_abandon(&job->thread);
+    answer_cancels(job);
     ram_list_release_files(job->s->env.ram);
     ram_discard_allow(job->s->env.ram, SAVE_INHIBITS);
     job->s->save = NULL;
@@ -412,6 +425,7 @@ static SaveJob *job_new(MigrationState *s, MigrationAddress *address)
 
     job->s = s;
     job->address = address;
+    job->cancel_replies = g_ptr_array_new();
     job->incremental = p->ram_save_mode == RAM_SAVE_MODE_INCREMENTAL;
     job->threads = migration_options_threads(&s->options);
     transfer_control_init(&job->control, p->max_bandwidth);

@@ -33,6 +33,7 @@ struct SaveJob {
     bool stopped, captured, was_running, ok;
     RunState old_state;
     GError *error;
+    GPtrArray *cancel_replies; /* of QapiReply, to those who want it to end */
 };
 
 /* --- migration/save-target.c --- */

@@ -221,10 +221,9 @@ class Domain:
             except TimeoutError:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f'{self.name}: the guest does not answer; its log: {self.log()[-1000:]}') from None
-        with contextlib.suppress(TimeoutError):
-            while True:
-                console.wait_for('ok pong', 0.05)
-        console.buffer = b''
+        # The answers to all pings come before this one.
+        console.send('ticks')
+        console.wait_for('ok ticks=')
         return console
 
     def close_console(self):
