@@ -27,6 +27,13 @@ def wait_migrated(domain, timeout=60):
     return info
 
 
+def expect_early_end(lv):
+    """The emulator is about to end with an error, perhaps in the middle of a command of libvirt's."""
+    lv.expect_complaint('Unable to read from monitor: Connection reset by peer')
+    lv.expect_complaint('Unable to write to monitor: Broken pipe')
+    lv.expect_complaint('internal error: qemu unexpectedly closed the monitor')
+
+
 class Template:
     """The memory of a guest that was filled from `seed`, in a file that clones are started from."""
 

@@ -4,8 +4,8 @@
 import re
 
 import pytest
-from template import Template, libvirt_folder
 from daemon import VirshError
+from template import Template, expect_early_end, libvirt_folder
 
 MIB = 1 << 20
 CLONES = 4
@@ -101,7 +101,8 @@ def test_prestarted_clone(template, module_domain):
     clone.destroy()
 
 
-def test_missing_template_is_one_error(template):
+def test_missing_template_is_one_error(template, lv):
+    expect_early_end(lv)
     clone = template.clone('orphan', path='/nowhere/template').define()
     with pytest.raises(VirshError) as failure:
         clone.start()
@@ -110,7 +111,8 @@ def test_missing_template_is_one_error(template):
     assert clone.state() == 'shut off'
 
 
-def test_template_of_another_size_is_one_error(template, module_domain):
+def test_template_of_another_size_is_one_error(template, module_domain, lv):
+    expect_early_end(lv)
     clone = module_domain('large', memory='192M', extra_args=['-incoming', f'file:{template.path}']).define()
     with pytest.raises(VirshError, match='same -m'):
         clone.start()
