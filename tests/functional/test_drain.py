@@ -262,8 +262,9 @@ def test_a_removed_file_need_not_be_drained(unprivileged, big, folder, when):
     if when == 'during':
         assert 'return' in machine.qmp.reply()
     machine.qmp.command('query-migrate')
-    if when == 'before':
-        assert guard(machine) == 'unlinked'
+    # On a busy host the drain may have come to its end before the file went.
+    drained = any(e['event'] == 'RAM_BASE_DETACHED' for e in machine.qmp.events)
+    assert guard(machine) == ('detached' if drained else 'unlinked')
     machine.console.verify(80, 32 * MIB, 4 * MIB)
     machine.console.verify(big.seed, 0, 32 * MIB)
     machine.console.verify(big.seed, 36 * MIB)
