@@ -54,7 +54,7 @@ struct SystemState {
     MemoryControl memory_control;
     MigrationState *migration;
     DumpState *dump;
-    QtestServer *qtest; /* NULL without -qtest */
+    QtestServer *qtest;    /* NULL without -qtest */
     DirtyRate *dirty_rate; /* NULL until calc-dirty-rate */
 
     RebootAction reboot_action;

@@ -67,7 +67,8 @@ def test_balloon(machine):
     assert machine.console.fields('balloon-config')['target'] == 56 * 256
 
 
-@pytest.mark.parametrize('words', ['balloon', 'balloon 0', 'balloon -1', 'balloon 1x', 'balloon 99999999999999999999', 'stop now', 'quit 1'])
+@pytest.mark.parametrize('words', ['balloon', 'balloon 0', 'balloon -1', 'balloon 1x', 'balloon 99999999999999999999', 'stop now',
+                                   'quit 1'])
 def test_bad_arguments(machine, words):
     with pytest.raises(vmlib.QmpError):
         say(machine, words)
