@@ -130,6 +130,5 @@ bool ram_delta_write_stream(const RamPagesWrite *w, const SnapshotParent *parent
     }
     w->control->total_bytes = table.data_length;
     pieces = ram_delta_table_pieces(&table, w->plan);
-    return put_pieces(&s, pieces, errp) && stream_output_finish(&s.out, errp) &&
-           check_ram(w, errp) && put_end(&s, state, errp);
+    return put_pieces(&s, pieces, errp) && check_ram(w, errp) && put_end(&s, state, errp);
 }

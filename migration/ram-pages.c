@@ -217,7 +217,7 @@ static bool put_tail(RamPagesStream *s, CapturedState *state, GError **errp)
 
     captured_state_put(state, tail, s->length, s->crc);
     iov = (struct iovec){ .iov_base = tail->data, .iov_len = tail->len };
-    return stream_output_put(&s->out, &iov, 1, errp) && stream_output_finish(&s->out, errp);
+    return stream_output_put(&s->out, &iov, 1, errp);
 }
 
 /* --- The stream --- */
