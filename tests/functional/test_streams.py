@@ -1,15 +1,17 @@
 # Saving to and restoring from pipes and sockets, commands that come at the wrong time, readers that leave.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
+import fcntl
 import os
 import socket
+import threading
 
 import pytest
 import vm as vmlib
 
 
-def assert_restored(machines, incoming, seed, pages, **options):
-    machine = machines.start(incoming=incoming, memory='160M', **options)
+def assert_restored(machines, incoming, seed, pages, memory='160M'):
+    machine = machines.start(incoming=incoming, memory=memory)
     vmlib.wait_restored(machine)
     machine.cont()
     assert machine.console.verify(seed) == pages
@@ -59,6 +61,57 @@ def test_pipe(machines):
     vmlib.wait_restored(target)
     target.cont()
     assert target.console.verify(7) == source.pages
+
+
+class SplicingReader(threading.Thread):
+    """Moves all that comes on into pipes of its own without looking at it, as a proxy with splice(2) does."""
+    PIPE = 1 << 20
+
+    def __init__(self, source):
+        super().__init__(daemon=True)
+        self.source, self.pipes = source, []
+        self.start()
+
+    def run(self):
+        while True:
+            read, write = os.pipe()
+            self.pipes.append(read)
+            fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, self.PIPE)
+            fcntl.fcntl(write, fcntl.F_SETFL, os.O_NONBLOCK)
+            moved = 1
+            while moved:
+                try:
+                    moved = os.splice(self.source, write, self.PIPE)
+                except BlockingIOError:
+                    break
+            os.close(write)
+            if not moved:
+                return
+
+    def store(self, path):
+        with open(path, 'wb') as file:
+            for fd in self.pipes:
+                while data := os.read(fd, self.PIPE):
+                    file.write(data)
+                os.close(fd)
+
+
+def test_reader_that_splices_on(machines, folder):
+    """What the guest writes after the save is not in the stream, wherever its bytes still lie."""
+    source = machines.filled(memory='128M')
+    source.qmp.command('stop')
+    read, write = os.pipe()
+    source.qmp.command('getfd', fdname='out', fds=[write])
+    os.close(write)
+    reader = SplicingReader(read)
+    assert source.migrate('fd:out', mapped_ram=False)['status'] == 'completed'
+    reader.join()
+    os.close(read)
+    source.cont()
+    assert source.console.fill(8) == source.pages
+    reader.store(folder / 's')
+    machines.end(source)
+    assert_restored(machines, f'exec:cat {folder}/s', 7, source.pages, memory='128M')
 
 
 def test_pipe_whose_reader_leaves(machines):
