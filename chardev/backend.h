@@ -64,6 +64,8 @@ struct _ChardevClass {
     bool (*try_open)(Chardev *chr);
     int (*take_fd)(Chardev *chr);
     void (*disconnect)(Chardev *chr);
+    /* What start() has opened is closed by the end of the process, not by stop(). NULL: no difference. */
+    void (*outlive)(Chardev *chr);
 };
 
 /* Open a new object, which has its name already; on failure chardev_close() it. */

@@ -41,6 +41,11 @@ typedef struct ChardevHandlers {
 
 /* All chardevs of a process, by id. fds (borrowed) resolves "fd" options; may be NULL. */
 ChardevRegistry *chardev_registry_new(struct FdStore *fds);
+/*
+ * The other sides of sockets shall see the end only when the process has ended, as who is told by a closed monitor that
+ * a VMM failed looks for its process and its last words at once. The last thing before chardev_registry_free().
+ */
+void chardev_registry_outlive(ChardevRegistry *registry);
 /* Closes and frees all of them. */
 void chardev_registry_free(ChardevRegistry *registry);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ChardevRegistry, chardev_registry_free)

@@ -58,6 +58,17 @@ static Chardev *chardev_at(ChardevRegistry *registry, guint i)
     return registry->container->children->pdata[i];
 }
 
+void chardev_registry_outlive(ChardevRegistry *registry)
+{
+    for (unsigned i = 0; i < chardev_count(registry); i++) {
+        Chardev *chr = chardev_at(registry, i);
+
+        if (CHARDEV_GET_CLASS(chr)->outlive) {
+            CHARDEV_GET_CLASS(chr)->outlive(chr);
+        }
+    }
+}
+
 void chardev_registry_free(ChardevRegistry *registry)
 {
     if (!registry) {

@@ -9,6 +9,7 @@
 #include "chardev/backend.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib-unix.h>
 #include <poll.h>
 #include <string.h>
@@ -317,6 +318,15 @@ static void socket_stop(Chardev *chr)
     }
 }
 
+/* Duplicates that nobody closes but the kernel. */
+static void socket_outlive(Chardev *chr)
+{
+    ChardevSocket *sock = (ChardevSocket *)chr;
+
+    (void)fcntl(sock->fd, F_DUPFD_CLOEXEC, 0);
+    (void)fcntl(sock->listen_fd, F_DUPFD_CLOEXEC, 0);
+}
+
 static char *socket_filename(Chardev *chr)
 {
     ChardevSocket *sock = (ChardevSocket *)chr;
@@ -363,4 +373,5 @@ static void chardev_socket_class_init(ChardevSocketClass *klass)
     chardev->peer_leaving = socket_peer_leaving;
     chardev->disconnect = socket_peer_left;
     chardev->take_fd = socket_take_fd;
+    chardev->outlive = socket_outlive;
 }

@@ -11,6 +11,8 @@
 #include "util/error.h"
 #include "util/log.h"
 
+#define TIME_TO_ASK_MS 300
+
 static bool cpu_digest(void *opaque, uint8_t ret_digest[MIGRATION_CPU_DIGEST_LEN], GError **errp)
 {
     SystemState *state = opaque;
@@ -37,6 +39,24 @@ static bool after_load(void *opaque, GError **errp)
     return vmgenid_after_load(((SystemState *)opaque)->machine, errp);
 }
 
+static gboolean on_told(void *opaque)
+{
+    lifecycle_quit(opaque, EXIT_FAILURE);
+    return G_SOURCE_REMOVE;
+}
+
+/* Who asked by QMP asks for the reason when it sees the event, and gets it if we are still there. */
+static void fail(SystemState *state)
+{
+    const char *incoming = state->options->incoming;
+
+    if (incoming && strcmp(incoming, "defer") == 0) {
+        g_timeout_add(TIME_TO_ASK_MS, on_told, state);
+    } else {
+        lifecycle_quit(state, EXIT_FAILURE);
+    }
+}
+
 static void incoming_done(void *opaque, const GError *err, bool exit_wanted)
 {
     SystemState *state = opaque;
@@ -45,7 +65,7 @@ static void incoming_done(void *opaque, const GError *err, bool exit_wanted)
         log_printf(LOG_STARTUP, "state loaded, guest %s",
                    runstate_is_running(state->runstate) ? "runs" : "waits");
     } else if (exit_wanted) {
-        lifecycle_quit(state, EXIT_FAILURE);
+        fail(state);
     }
 }
 

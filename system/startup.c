@@ -302,6 +302,9 @@ void startup_undo(SystemState *state)
     migration_free(state->migration);
     qtest_close(state);
     if (state->monitors) {
+        if (state->exit_status != EXIT_SUCCESS) {
+            chardev_registry_outlive(state->chardevs);
+        }
         monitor_set_free(state->monitors);
         chardev_registry_free(state->chardevs);
     }

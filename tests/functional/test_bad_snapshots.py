@@ -4,6 +4,7 @@
 import os
 import re
 import subprocess
+import time
 
 import balloon_vm
 import pytest
@@ -118,6 +119,18 @@ def test_incoming_that_cannot_be_opened(machines, saved, uri):
         machine = machines.start(incoming=uri, **saved.options)
         vmlib.wait_restored(machine)
     assert failure.value.status == 1
+
+
+def test_failed_incoming_tells_why_before_it_ends(machines, saved, folder):
+    """libvirt asks when it sees the event: it gets the reason, not the end of the connection."""
+    (folder / 'bad').write_bytes(b'QEVM')
+    machine = machines.start(incoming='defer', **saved.options)
+    machine.set_capabilities(events=True)
+    machine.qmp.command('migrate-incoming', uri=f'file:{folder}/bad')
+    machine.qmp.event('MIGRATION', status='failed')
+    time.sleep(0.1)
+    assert f'{folder}/bad' in machine.qmp.command('query-migrate')['error-desc']
+    assert machine.process.wait(10) == 1
 
 
 def test_failed_incoming_can_be_tried_again(machines, saved, folder):
