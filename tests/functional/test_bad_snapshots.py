@@ -150,14 +150,16 @@ def test_unknown_restore_mode(machines, saved):
     assert 'copy-on-write' in refused(machines, saved.path, saved, args=['-global', 'migration.ram-restore-mode=copyonwrite'])
 
 
-def test_strict_mode_on_a_stream(machines, saved):
-    text = refused_stream(machines, saved, ['-global', 'migration.ram-restore-mode=copy-on-write',
-                                            '-global', 'migration.ram-restore-fallback=off'])
-    assert 'copy-on-write' in text
-
-
-def refused_stream(machines, saved, args):
+def refused_stream(machines, saved, path, args):
     with pytest.raises(vmlib.VmFailed) as failure:
-        machine = machines.start(incoming=f'exec:cat {saved.path}', args=args, **saved.options)
+        machine = machines.start(incoming=f'exec:cat {path}', args=args, **saved.options)
         vmlib.wait_restored(machine)
     return failure.value.stderr
+
+
+def test_strict_mode_on_a_stream(machines, saved, folder):
+    strict = ['-global', 'migration.ram-restore-mode=copy-on-write', '-global', 'migration.ram-restore-fallback=off']
+    assert 'give the file itself' in refused_stream(machines, saved, saved.path, strict)
+    machine = machines.restore(saved.path, **saved.options)
+    machine.migrate(f'exec:cat > {folder}/stream', mapped_ram=False)
+    assert 'copy-on-write' in refused_stream(machines, saved, folder / 'stream', strict)
