@@ -14,11 +14,14 @@ import xml.etree.ElementTree as ElementTree
 from collections import namedtuple
 from pathlib import Path
 
+from check_libvirt import run_shares
+
 ROOT = Path(__file__).resolve().parents[1]
 BUILD, ASAN_BUILD, FUZZ_BUILD = ROOT / 'build', ROOT / 'build-asan', ROOT / 'build-fuzz'
 PYTEST = ['/usr/bin/python3', '-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--tb=short', '-rs']
 
-Result = namedtuple('Result', 'passed failed skipped notes')
+# times: (seconds, name) of each test case that says so.
+Result = namedtuple('Result', 'passed failed skipped notes times', defaults=[()])
 
 
 def run(command, log, **options):
@@ -32,9 +35,10 @@ def read_junit(path, status):
     """Counts and the names of what failed or was skipped; a run without a report is one failure."""
     if not path.exists():
         return Result(0, 1, 0, [f'no report, exit status {status}'])
-    passed, failed, skipped, notes = 0, 0, 0, []
+    passed, failed, skipped, notes, times = 0, 0, 0, [], []
     for case in ElementTree.parse(path).iter('testcase'):
         name = f'{case.get("classname")}: {case.get("name")}'
+        times.append((float(case.get('time') or 0), name))
         if case.find('failure') is not None or case.find('error') is not None:
             failed += 1
             notes.append(f'failed: {name}')
@@ -46,7 +50,13 @@ def read_junit(path, status):
     if status != 0 and failed == 0:
         failed += 1
         notes.append(f'exit status {status}')
-    return Result(passed, failed, skipped, notes)
+    return Result(passed, failed, skipped, notes, times)
+
+
+def added(results):
+    """One result of several."""
+    return Result(*(sum(getattr(r, field) for r in results) for field in ('passed', 'failed', 'skipped')),
+                  [note for r in results for note in r.notes], [time for r in results for time in r.times])
 
 
 def meson_tests(build, log, *suites, **options):
@@ -124,25 +134,38 @@ def suite_style(arguments, log):
     return Result(len(checks) - len(failed), len(failed), 0, [f'failed: {name}' for name in failed])
 
 
-def pytest_suite(path, arguments, log, name=None, **variables):
-    report = BUILD / f'junit-{name or path.name}.xml'
+def pytest_suite(paths, arguments, log, name, **variables):
+    report = BUILD / f'junit-{name}.xml'
     report.unlink(missing_ok=True)
-    extra = ['--long'] if arguments.long and path.name in ('functional', 'libvirt') else []
+    extra = ['--long'] if arguments.long and name != 'nested' else []
     environment = {**os.environ, 'COWBIRD_BUILD': str(BUILD), **variables}
-    status = run([*PYTEST, f'--junitxml={report}', path, *extra], log, cwd=ROOT, env=environment)
+    status = run([*PYTEST, f'--junitxml={report}', *paths, *extra], log, cwd=ROOT, env=environment)
     return read_junit(report, status)
 
 
 def suite_functional(arguments, log):
-    return pytest_suite(ROOT / 'tests/functional', arguments, log)
+    return pytest_suite([ROOT / 'tests/functional'], arguments, log, 'functional')
 
 
 def suite_linux(arguments, log):
-    return pytest_suite(ROOT / 'tests/nested', arguments, log)
+    return pytest_suite([ROOT / 'tests/nested'], arguments, log, 'nested')
+
+
+def libvirt_tests(arguments, log, version):
+    """Two processes at once; their logs, one after the other, become the suite's."""
+    def run_files(number, files):
+        name = f'libvirt-{version}-{number}'
+        with open(BUILD / f'check-{name}.log', 'w') as part:
+            return pytest_suite(files, arguments, part, name, COWBIRD_LIBVIRT=version)
+
+    results = run_shares(ROOT / 'tests/libvirt', run_files)
+    for number in range(1, len(results) + 1):
+        log.write((BUILD / f'check-libvirt-{version}-{number}.log').read_text(errors='replace'))
+    return added(results)
 
 
 def suite_libvirt(arguments, log):
-    return pytest_suite(ROOT / 'tests/libvirt', arguments, log, COWBIRD_LIBVIRT='9')
+    return libvirt_tests(arguments, log, '9')
 
 
 def suite_libvirt_11(arguments, log):
@@ -152,7 +175,7 @@ def suite_libvirt_11(arguments, log):
         return Result(0, 0, 1, ['skipped: a chroot with Debian 13 needs root and debootstrap'])
     if run([trixie, 'path'], log) != 0 and run([trixie, 'create'], log) != 0:
         return Result(0, 1, 0, ['the chroot with Debian 13 was not made'])
-    return pytest_suite(ROOT / 'tests/libvirt', arguments, log, 'libvirt-11', COWBIRD_LIBVIRT='11')
+    return libvirt_tests(arguments, log, '11')
 
 
 SUITES = {
@@ -173,6 +196,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog='check', description='Run every test; exit status 1 if one fails.')
     parser.add_argument('--long', action='store_true', help=f'the long form of tests that have one, and {", ".join(ONLY_LONG)}')
     parser.add_argument('--only', action='append', metavar='SUITE[,SUITE]', help=f'of {", ".join(SUITES)}')
+    parser.add_argument('--durations', action='store_true', help='name the ten slowest tests of each suite')
     parser.add_argument('--list', action='store_true', help='list the suites and end')
     arguments = parser.parse_args()
     wanted = [name for value in arguments.only or [] for name in value.split(',')]
@@ -192,6 +216,9 @@ def run_suite(name, arguments):
           f'{time.monotonic() - begin:7.1f} s   {log_path.relative_to(ROOT)}', flush=True)
     for note in result.notes:
         print(f'    {note}')
+    if arguments.durations:
+        for seconds, test in sorted(result.times, reverse=True)[:10]:
+            print(f'    {seconds:7.2f} s  {test}')
     return result
 
 

@@ -1,0 +1,34 @@
+# The libvirt suites: the files of tests/libvirt dealt out to two pytest processes, each with daemons and a log of its own.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+import concurrent.futures
+from pathlib import Path
+
+PROCESSES = 2
+# Seconds on two quiet cores, the larger of libvirt 9.0's and 11.3's (scripts/check --durations); others count as OTHERS.
+SECONDS = {
+    'test_increments': 50, 'test_capabilities': 42, 'test_save': 39, 'test_life_cycle': 36, 'test_console': 27, 'test_cycles': 22,
+    'test_demo': 20, 'test_managed_save': 16, 'test_save_faults': 15, 'test_clones': 14, 'test_reconnect': 12, 'test_statistics': 11,
+    'test_snapshot': 9, 'test_hot_plug': 5, 'test_first': 5, 'test_bad_xml': 4, 'test_confinement': 4, 'test_harness': 2,
+}
+OTHERS = 10
+# In every process, last: it looks at what the others left in the daemon's log.
+LAST = 'test_log'
+
+
+def shares(folder):
+    """The test files, dealt out so that the processes take about the same time: the longest first, each to who has least."""
+    dealt = [[0, []] for _ in range(PROCESSES)]
+    files = sorted((path for path in Path(folder).glob('test_*.py') if path.stem != LAST),
+                   key=lambda path: (-SECONDS.get(path.stem, OTHERS), path.stem))
+    for path in files:
+        least = min(dealt, key=lambda share: share[0])
+        least[0] += SECONDS.get(path.stem, OTHERS)
+        least[1].append(path)
+    return [[*sorted(paths), Path(folder) / f'{LAST}.py'] for _, paths in dealt if paths]
+
+
+def run_shares(folder, run_files):
+    """run_files(number, files) for all shares at once; what they returned."""
+    with concurrent.futures.ThreadPoolExecutor(PROCESSES) as pool:
+        return list(pool.map(run_files, range(1, PROCESSES + 1), shares(folder)))
