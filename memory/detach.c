@@ -376,37 +376,48 @@ static bool all_is_moved(DetachJob *job)
 }
 
 /* A save still reads the files; but whoever changes them now harms only that save. */
-static void tell_waiting(DetachJob *job)
+static void wait_for_save(DetachJob *job)
 {
     if (job->background && !job->told) {
         job->told = true;
         drain_tell(job->guard, NULL);
     }
+    if (job->holding) {
+        job->holding = false;
+        base_guard_resume(job->guard);
+    }
 }
 
-static gboolean detach_round(gpointer opaque)
+static void move_in_time(DetachJob *job)
 {
-    DetachJob *job = opaque;
-
-    stand_from_deadline(job);
-    check_in_time(job);
-    if (!all_is_moved(job) && files_are_unlinked(job)) {
-        job_end_unlinked(job);
-        return G_SOURCE_REMOVE;
-    }
-    if (!all_is_moved(job) && !detach_has_failed(job) && !lost_page_seen(job->guard)) {
+    if (!detach_has_failed(job) && !lost_page_seen(job->guard)) {
         move_some(job);
         if (all_is_moved(job)) {
             check_unguarded(job);
         }
     }
     check_in_time(job);
+}
+
+static gboolean detach_round(gpointer opaque)
+{
+    DetachJob *job = opaque;
+
+    if (!all_is_moved(job)) {
+        stand_from_deadline(job);
+        check_in_time(job);
+        if (files_are_unlinked(job)) {
+            job_end_unlinked(job);
+            return G_SOURCE_REMOVE;
+        }
+        move_in_time(job);
+    }
     if (!lost_page_seen(job->guard) && !detach_has_failed(job)) {
         if (!all_is_moved(job)) {
             return G_SOURCE_CONTINUE;
         }
         if (job->guard->held > 0) {
-            tell_waiting(job);
+            wait_for_save(job);
             return G_SOURCE_CONTINUE;
         }
     }

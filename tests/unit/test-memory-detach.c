@@ -330,6 +330,46 @@ static void test_time_runs_out(void)
     fixture_clear(&f);
 }
 
+/*
+ * A save holds the files for longer than the kernel has patience. All chunks were moved in time: that save reads what
+ * may have changed and fails, the guest neither stands nor loses anything.
+ */
+static void test_time_runs_out_during_a_save(void)
+{
+    Fixture f = { 0 };
+    g_autofree char *before = NULL;
+    pid_t child;
+    gint64 end;
+
+    g_file_get_contents(LEASE_BREAK_TIME, &before, NULL, NULL);
+    if (!before || !set_lease_break_time("2")) {
+        g_test_skip("fs.lease-break-time cannot be set here");
+        return;
+    }
+    fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
+    write_some(&f);
+    ram_list_hold_files(f.list);
+    child = start_writer(f.path, O_WRONLY);
+    end = g_get_monotonic_time() + 5 * G_USEC_PER_SEC / 2;
+    while (g_get_monotonic_time() < end) {
+        g_main_context_iteration(NULL, FALSE);
+    }
+    end_writer(child); /* the kernel let it go */
+    set_lease_break_time(before);
+    end = g_get_monotonic_time() + G_USEC_PER_SEC / 4;
+    while (g_get_monotonic_time() < end) {
+        g_main_context_iteration(NULL, FALSE);
+    }
+    g_assert_false(ram_list_held_files_unchanged(f.list, NULL));
+    g_assert_cmpuint(f.notes.lost, ==, 0);
+    g_assert_cmpuint(f.notes.paused, ==, 0);
+    ram_list_release_files(f.list);
+    fixture_run_until(is_lost_or_detached, &f, 20);
+    g_assert_cmpuint(f.notes.lost, ==, 0);
+    check_memory(&f);
+    fixture_clear(&f);
+}
+
 static void test_detach_on_request(void)
 {
     Fixture f = { 0 };
@@ -561,6 +601,7 @@ int main(int argc, char **argv)
                     test_detach_under_a_running_guest);
     g_test_add_func("/memory/detach/t48_chunk_with_io_is_put_off", t48_chunk_with_io_is_put_off);
     g_test_add_func("/memory/detach/time-runs-out", test_time_runs_out);
+    g_test_add_func("/memory/detach/time-runs-out-during-a-save", test_time_runs_out_during_a_save);
     g_test_add_func("/memory/detach/detach-on-request", test_detach_on_request);
     g_test_add_func("/memory/detach/detach-is-given-up-at-the-end",
                     test_detach_is_given_up_at_the_end);
