@@ -84,7 +84,7 @@ const OptionSpec option_table[] = {
     { "accel", OPTION_LIST, FIELD(accel), &qapi_type_AccelOptions, "accel", .argument = "NAME",
       .help = "accelerator: kvm, or qtest for tests of devices" },
     { "cpu", OPTION_STRING, FIELD(cpu), .argument = "MODEL[,+FLAG,-FLAG...]",
-      .help = "CPU model: host or max, and flags ('help')" },
+      .help = "CPU model: host, max, base or one by name, and flags ('help')" },
     { "m", OPTION_MERGED, FIELD(m), &qapi_type_MemorySizeConfiguration, "size", parse_memory,
       .argument = "SIZE", .help = "guest RAM, in MiB unless a suffix says otherwise" },
     { "smp", OPTION_MERGED, FIELD(smp), &qapi_type_SMPConfiguration, "cpus",

@@ -200,6 +200,7 @@ static bool add_devices(SystemState *state, GError **errp)
 
     for (guint i = 0; list && i < list->len; i++) {
         if (!device_new_from_json(state->machine, g_ptr_array_index(list, i), errp)) {
+            g_prefix_error(errp, "-device: ");
             return false;
         }
     }

@@ -32,7 +32,7 @@ static bool get_text(json_object *opts, const char *key, const char **ret, GErro
         return true;
     }
     if (!json_is_text(value)) {
-        error_set(errp, "-device: '%s' must be a string without NUL, not %s", key,
+        error_set(errp, "'%s' must be a string without NUL, not %s", key,
                   json_object_to_json_string(value));
         return false;
     }
@@ -51,7 +51,7 @@ static Device *make_device(Machine *machine, const char *driver, GError **errp)
     }
     klass = g_type_class_ref(type);
     if (G_TYPE_IS_ABSTRACT(type) || !klass->user_creatable) {
-        error_set(errp, "'%s' is part of a board and cannot be added with -device", driver);
+        error_set(errp, "'%s' is part of a board and cannot be added", driver);
     } else if (machine->started && !klass->hotpluggable) {
         error_set(errp, "'%s' cannot be added to a running machine: give it to -device at start",
                   driver);
@@ -67,7 +67,7 @@ static bool find_bus(Machine *machine, const char *name, Bus **ret_bus, GError *
     if (name) {
         *ret_bus = bus_find(OBJECT(machine), name);
         if (!*ret_bus) {
-            error_set(errp, "-device: there is no bus '%s' on this machine", name);
+            error_set(errp, "there is no bus '%s' on this machine", name);
             return false;
         }
     }
@@ -86,12 +86,12 @@ Device *device_new_from_json(Machine *machine, json_object *opts, GError **errp)
         return NULL;
     }
     if (!driver) {
-        error_set(errp, "-device: 'driver' (the type of the device) is missing");
+        error_set(errp, "'driver' (the type of the device) is missing");
         return NULL;
     }
     if (id && !id_is_valid(id)) {
         error_set(errp,
-                  "-device %s: '%s' is no id: it begins with a letter and has letters, digits "
+                  "%s: '%s' is no id: it begins with a letter and has letters, digits "
                   "and '-', '.', '_' only",
                   driver, id);
         return NULL;
