@@ -70,6 +70,40 @@ def test_live_snapshot_with_pages_that_become_zero(machines, folder):
     assert target.console.fields('verify 7 64m 32m')['wrong'] == 0
 
 
+STRICT = ['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny']
+
+
+@pytest.mark.parametrize('when', ['before', 'during'])
+def test_live_snapshot_of_a_clone_whose_file_is_wanted(machines, folder, when):
+    """Memory moves away from the file while it is watched, copied and written; nothing of it is lost, here or there."""
+    source = machines.boot(memory='256M')
+    static = source.console.fill(7, 0, '128m')
+    source.save(folder / 'base')
+    machines.end(source)
+    clone = machines.restore(folder / 'base', 'copy-on-write', memory='256M', args=STRICT)
+    clone.cont()
+    clone.console.begin('churn 160m 32m')
+    hurry = threading.Event()
+    save = Save(clone, folder / 's', live=True, delay=hurry)
+    if when == 'during':
+        save.begin()
+    with pytest.raises(BlockingIOError):
+        os.open(folder / 'base', os.O_WRONLY | os.O_NONBLOCK)
+    if when == 'before':
+        save.begin()
+    hurry.wait(0.5)
+    hurry.set()
+    assert save.end()['status'] == 'completed'
+    clone.qmp.event('RAM_BASE_DETACHED')
+    clone.cont()
+    assert clone.console.end()['wrong'] == 0
+    assert clone.console.verify(7, 0, static * 4096 + (2 << 20)) == static
+    machines.end(clone)
+    target = Restore(machines.start, folder / 's', memory='256M').machine
+    assert target.console.end()['wrong'] == 0
+    assert target.console.verify(7, 0, static * 4096 + (2 << 20)) == static
+
+
 def test_live_snapshot_is_cancelled(machines, folder):
     """Then the guest has not been stopped at all."""
     source = machines.filled(memory='160M')
