@@ -104,6 +104,34 @@ def test_live_snapshot_of_a_clone_whose_file_is_wanted(machines, folder, when):
     assert target.console.verify(7, 0, static * 4096 + (2 << 20)) == static
 
 
+def test_increment_after_live_snapshots(machines, folder):
+    """What was written before, during and after streams that were finished or given up is in the next increment."""
+    source = machines.filled(memory='96M')
+    source.save(folder / 'base')
+    machines.end(source)
+    clone = machines.restore(folder / 'base', 'copy-on-write', memory='96M')
+    for turn, end in enumerate(['completed', 'cancelled', 'completed']):
+        hurry = threading.Event()
+        save = Save(clone, folder / f's{turn}', live=True, delay=hurry)
+        clone.console.command(f'write {10 + turn} {(10 + 20 * turn) << 20} {2 << 20} 3')
+        save.begin()
+        clone.console.command(f'write {20 + turn} {(14 + 20 * turn) << 20} {2 << 20} 2')
+        if end == 'cancelled':
+            clone.qmp.command('migrate_cancel')
+        hurry.set()
+        assert save.end()['status'] == end
+        if end == 'completed':
+            clone.cont()
+        clone.console.command(f'write {30 + turn} {(18 + 20 * turn) << 20} {2 << 20} 5')
+    expected = clone.console.hash()
+    assert clone.save_increment(folder / 'next')['ram']['written-bytes'] < 40 << 20
+    machines.end(clone)
+    for mode in ('copy', 'copy-on-write'):
+        again = machines.restore(folder / 'next', mode, memory='96M')
+        assert again.console.hash() == expected
+        machines.end(again)
+
+
 def test_live_snapshot_is_cancelled(machines, folder):
     """Then the guest has not been stopped at all."""
     source = machines.filled(memory='160M')
