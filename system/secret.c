@@ -14,10 +14,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SECRET_MAX (64 * 1024) /* bytes; keys and passwords are far shorter */
+#define WRITER_MS 1000
 
 QOM_DECLARE_FINAL_TYPE(Secret, secret, SECRET, ObjectClass)
 
@@ -66,23 +69,71 @@ static bool check_bytes(const Secret *s, const char *text, size_t len, GError **
     return true;
 }
 
+/* Everything up to the end of a file or pipe, SECRET_MAX + 1 bytes at most; -1 with errno. The caller waits meanwhile. */
+static ssize_t read_all(int fd, char *buf)
+{
+    struct pollfd ready = { .fd = fd, .events = POLLIN };
+    size_t len = 0;
+
+    while (len <= SECRET_MAX) {
+        ssize_t n = read(fd, buf + len, SECRET_MAX + 1 - len);
+
+        if (n == 0) {
+            break;
+        }
+        if (n > 0) {
+            len += n;
+        } else if (errno != EAGAIN && errno != EINTR) {
+            return -1;
+        } else if (poll(&ready, 1, WRITER_MS) == 0) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+    }
+    return len;
+}
+
+/* Nothing else has an end that could be waited for. */
+static int open_file(const char *path, bool *ret_is_pipe, GError **errp)
+{
+    g_auto(FdHandle) fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        error_set_errno(errp, errno, "cannot read the secret in '%s': give a readable file", path);
+        return -1;
+    }
+    if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode)) {
+        error_set(errp, "'%s' is no regular file and no pipe: a secret cannot be read from it",
+                  path);
+        return -1;
+    }
+    *ret_is_pipe = S_ISFIFO(st.st_mode);
+    return g_steal_fd(&fd);
+}
+
 static bool check_file(const Secret *s, GError **errp)
 {
     char buf[SECRET_MAX + 1];
-    int fd = open(s->file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    ssize_t len = fd < 0 ? -1 : read(fd, buf, sizeof(buf));
-    bool ok = false;
+    bool is_pipe = false, ok = false;
+    g_auto(FdHandle) fd = open_file(s->file, &is_pipe, errp);
+    ssize_t len;
 
+    if (fd < 0) {
+        return false;
+    }
+    len = read_all(fd, buf);
     if (len < 0) {
         error_set_errno(errp, errno, "cannot read the secret in '%s': give a readable file",
                         s->file);
     } else if (len > SECRET_MAX) {
         error_set(errp, "'%s' is longer than a secret can be, %d bytes", s->file, SECRET_MAX);
+    } else if (len == 0 && is_pipe) {
+        error_set(errp, "nobody writes a secret into the pipe '%s'", s->file);
     } else {
         ok = check_bytes(s, buf, len, errp);
-        explicit_bzero(buf, len);
     }
-    close_fd(&fd);
+    explicit_bzero(buf, sizeof(buf));
     return ok;
 }
 

@@ -2,6 +2,8 @@
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 import os
+import select
+import subprocess
 import time
 
 import pytest
@@ -54,7 +56,7 @@ REFUSED = [
     (('send-key', {'keys': [{'type': 'qcode', 'data': 'a'}] * 5000}), 'keyboard'),
     ((MODEL, {'type': 'full', 'model': {'name': 'qemu64', 'props': [1]}}), 'props'),
     ((MODEL, {'type': 'full', 'model': {'name': 'qemu64', 'props': {'x' * 10000: None}}}), 'xxx'),
-    (('object-add', {'qom-type': 'secret', 'id': 's', 'file': '/dev/zero'}), 'longer'),
+    (('object-add', {'qom-type': 'secret', 'id': 's', 'file': '/dev/zero'}), 'no regular file'),
     (('object-add', {'qom-type': 'secret', 'id': 's', 'file': '/proc/self/mem'}), '/proc/self/mem'),
 ]
 
@@ -117,3 +119,25 @@ def test_dump_onto_the_base_of_a_clone(machines, saved, folder, name):
     assert base.stat().st_size == saved.path.stat().st_size
     assert clone.qmp.command('query-status')['status'] == 'running'
     assert clone.console.verify(saved.seed) == saved.pages
+
+
+def test_secret_from_a_pipe(machines, tmp_path):
+    """A pipe without a writer is no empty secret, and one with a writer is read to its end."""
+    machine = machines.start()
+    pipe, long = tmp_path / 'pipe', tmp_path / 'long'
+    os.mkfifo(pipe)
+    long.write_bytes(b'x' * 65537)
+    for path, message in ((pipe, 'nobody writes'), (long, 'longer'), (tmp_path, 'no regular file')):
+        with pytest.raises(vmlib.QmpError, match=message):
+            machine.qmp.command('object-add', {'qom-type': 'secret', 'id': 's', 'file': str(path)})
+    writer = os.open(pipe, os.O_RDWR)
+    os.write(writer, b'c2VjcmV0')
+    with pytest.raises(vmlib.QmpError, match='timed out'):
+        machine.qmp.command('object-add', {'qom-type': 'secret', 'id': 's', 'file': str(pipe)})
+    os.close(writer)
+    child = subprocess.Popen(['sh', '-c', f'exec 3>{pipe}; printf c2Vj >&3; sleep 0.2; printf cmV0 >&3'])
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert select.select([reader], [], [], 10)[0]
+    machine.qmp.command('object-add', {'qom-type': 'secret', 'id': 's', 'format': 'base64', 'file': str(pipe)})
+    os.close(reader)
+    assert child.wait(10) == 0
