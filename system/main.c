@@ -14,6 +14,12 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LAST_WORDS_US (200 * 1000)
+#define READ_TO_WRITTEN_US (5 * 1000)
 
 /* Others may connect and read the pid file as soon as this has returned. */
 static bool go_live(SystemState *state, GError **errp)
@@ -34,6 +40,25 @@ static bool run(SystemState *state, GError **errp)
     return true;
 }
 
+/*
+ * libvirt reads our last words in a log when it sees us end, and another daemon takes them there from a pipe: what is
+ * in it is read first, if its reader is not too slow.
+ */
+static void wait_until_read(int fd)
+{
+    gint64 end = g_get_monotonic_time() + LAST_WORDS_US;
+    struct stat st;
+    int unread;
+
+    if (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode)) {
+        return;
+    }
+    while (ioctl(fd, FIONREAD, &unread) == 0 && unread > 0 && g_get_monotonic_time() < end) {
+        g_usleep(1000);
+    }
+    g_usleep(READ_TO_WRITTEN_US);
+}
+
 int main(int argc, char **argv)
 {
     SystemState state = { .exit_status = EXIT_SUCCESS };
@@ -49,6 +74,7 @@ int main(int argc, char **argv)
     if (!state.options || !settings_apply(state.options, &err)) {
         error_report("%s", err->message);
         system_options_free(state.options);
+        wait_until_read(STDERR_FILENO);
         return EXIT_FAILURE;
     }
     log_printf(LOG_STARTUP, "main was entered %" G_GINT64_FORMAT " us ago",
@@ -60,5 +86,8 @@ int main(int argc, char **argv)
     startup_undo(&state);
     daemon_free(state.daemon);
     system_options_free(state.options);
+    if (state.exit_status != EXIT_SUCCESS) {
+        wait_until_read(STDERR_FILENO);
+    }
     return state.exit_status;
 }
