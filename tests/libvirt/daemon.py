@@ -173,7 +173,8 @@ class Libvirt(Virsh):
         """Domains go on running. kill: without a chance to clean up."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pids[name], signal.SIGKILL if kill else signal.SIGTERM)
-        wait_until(lambda: not self.runs(name), f'{name} ends')
+        # libvirt 11.3 sometimes waits 30 s for a thread of its own.
+        wait_until(lambda: not self.runs(name), f'{name} ends', timeout=60)
 
     def restart_daemon(self, kill=False):
         self.end_daemon(kill=kill)

@@ -31,7 +31,7 @@ def expect_early_end(lv):
     """The emulator is about to end with an error, perhaps in the middle of a command of libvirt's."""
     lv.expect_complaint('Unable to read from monitor: Connection reset by peer')
     lv.expect_complaint('Unable to write to monitor: Broken pipe')
-    lv.expect_complaint('internal error: qemu unexpectedly closed the monitor')
+    lv.expect_complaint('unexpectedly closed the monitor')
 
 
 class Template:

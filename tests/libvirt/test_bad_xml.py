@@ -6,6 +6,7 @@ import re
 import pytest
 
 from daemon import VirshError
+from template import expect_early_end
 
 DISK = '<disk type="file" device="{device}"><driver name="qemu" type="raw"/><source file="{file}"/>' \
        '<target dev="{target}" bus="{bus}"/></disk>'
@@ -40,6 +41,13 @@ def image(workdir):
     path.write_bytes(b'\0' * (1 << 20))
     path.chmod(0o666)
     return path
+
+
+@pytest.fixture(scope='module', autouse=True)
+def announced(lv):
+    """What libvirt logs when an emulator ends early, and of a display for which it adds a card that it then finds odd."""
+    expect_early_end(lv)
+    lv.expect_complaint('with PCI address 0000:00:02.0 should not have a PCI address')
 
 
 def explanations(log):

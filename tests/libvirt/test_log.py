@@ -14,6 +14,7 @@ HARMLESS = {
     r'getaddrinfo failed for': 'the name of this machine stands in no table',
     r'is tainted: (host-cpu|custom-argv|custom-monitor)': 'libvirt notes what the test wants of it',
     r"'/sys/fs/cgroup/\S+/cgroup\.threads': No such file": 'of version 2, looked for in version 1 at every reconnect, QEMU or not',
+    r'Make forcefull daemon shutdown': 'libvirt 11.3 gives a thread of its own 30 s to end',
     r'virNetSocketReadWire:\d+ : (End of file|Cannot recv data)': 'a virsh that a test ended, or one of a daemon that ended',
 }
 
