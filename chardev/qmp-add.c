@@ -55,16 +55,10 @@ static void rename_member(json_object *options, const char *from, const char *to
 static json_object *flatten(const ChardevAddArg *arg, GError **errp)
 {
     g_autoptr(json_object) options = json_object_new_object();
+    g_autoptr(json_object) backend = qapi_to_json(&qapi_type_ChardevBackend, arg->backend);
     ChardevBackendKind kind = arg->backend->type;
 
-    if (arg->backend->data && !json_object_is_type(arg->backend->data, json_type_object)) {
-        error_set(errp, "'data' must be an object, not %s",
-                  json_object_to_json_string(arg->backend->data));
-        return NULL;
-    }
-    if (arg->backend->data) {
-        copy_members(options, arg->backend->data);
-    }
+    copy_members(options, json_object_object_get(backend, "data"));
     if (kind == CHARDEV_BACKEND_KIND_FILE) {
         rename_member(options, "out", "path");
     } else if (kind == CHARDEV_BACKEND_KIND_PIPE) {
