@@ -9,7 +9,7 @@ import struct
 import time
 
 import pytest
-from daemon import VirshError, still_there, wait_until
+from daemon import VirshError, still_there, wait_until, wanted_version
 from template import expect_early_end
 
 SEED = 3
@@ -159,7 +159,10 @@ def test_abort(guest, workdir, slow_disk):
     guest.lv.expect_complaint('canceled by client')
     assert statuses(guest.lv, mark)[-1] == 'cancelled'
     assert_same(guest)
-    assert not (workdir / 'abort').exists()
+    # The file is libvirt's, we have but a descriptor: 11.3 leaves it when a client aborts, 9.0 does not.
+    if wanted_version() == 9:
+        assert not (workdir / 'abort').exists()
+    (workdir / 'abort').unlink(missing_ok=True)
 
 
 def test_job_info_in_the_middle(guest, workdir, slow_disk):
