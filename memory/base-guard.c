@@ -65,17 +65,18 @@ static bool install_lease_handler(BaseGuard *guard, GError **errp)
     return true;
 }
 
-/* From now until the kernel lets the writer go; the guest stands for the last quarter. */
-static void lease_times(gint64 *ret_deadline, gint64 *ret_expiry)
+/* From its first notice until the kernel lets the writer go; the guest stands for the last quarter. */
+static void lease_times(RamBase *base, gint64 *ret_deadline, gint64 *ret_expiry)
 {
     g_autofree char *text = NULL;
-    gint64 now = g_get_monotonic_time(), seconds = LEASE_BREAK_SECONDS;
+    struct stat then;
+    gint64 began = ram_base_break_began(base, &then), seconds = LEASE_BREAK_SECONDS;
 
     if (g_file_get_contents("/proc/sys/fs/lease-break-time", &text, NULL, NULL)) {
         seconds = g_ascii_strtoll(text, NULL, 10);
     }
-    *ret_deadline = now + seconds * G_USEC_PER_SEC * 3 / 4;
-    *ret_expiry = now + seconds * G_USEC_PER_SEC;
+    *ret_deadline = began + seconds * G_USEC_PER_SEC * 3 / 4;
+    *ret_expiry = began + seconds * G_USEC_PER_SEC;
 }
 
 static void detach_broken(void *opaque, const GError *error)
@@ -94,14 +95,14 @@ static GPtrArray *find_breaking(BaseGuard *guard)
 
     for (guint i = 0; i < guard->bases->len; i++) {
         RamBase *base = guard->bases->pdata[i];
+        gint64 deadline, expiry;
 
         if (!ram_base_lease_breaking(base)) {
             continue;
         }
+        /* Its time runs from now on, even if another file is in hand. */
+        lease_times(base, &deadline, &expiry);
         if (guard->job && detach_covers(guard->job, base)) {
-            gint64 deadline, expiry;
-
-            lease_times(&deadline, &expiry);
             detach_hurry(guard->job, deadline, expiry);
         } else {
             g_ptr_array_add(breaking, base);
@@ -112,6 +113,20 @@ static GPtrArray *find_breaking(BaseGuard *guard)
         detach_hurry(guard->job, g_get_monotonic_time(), 0);
     }
     return breaking;
+}
+
+/* Of the files somebody waits for, the one that has been waited for longest. */
+static RamBase *oldest_break(const GPtrArray *bases)
+{
+    RamBase *oldest = bases->pdata[0];
+    struct stat then;
+
+    for (guint i = 1; i < bases->len; i++) {
+        if (ram_base_break_began(bases->pdata[i], &then) < ram_base_break_began(oldest, &then)) {
+            oldest = bases->pdata[i];
+        }
+    }
+    return oldest;
 }
 
 static void give_up_all(GPtrArray *bases)
@@ -141,7 +156,7 @@ static void look_at_leases(BaseGuard *guard)
     g_free(guard->waited_for);
     guard->waited_for = g_strdup(ram_base_path(breaking->pdata[0]));
     request.bases = breaking;
-    lease_times(&request.deadline, &request.expiry);
+    lease_times(oldest_break(breaking), &request.deadline, &request.expiry);
     guard->job = detach_start(guard, &request, &err);
     if (!guard->job) {
         /* Told once: the lease stays until the kernel takes it, the VM stands. */

@@ -435,10 +435,14 @@ static DetachJob *job_new(BaseGuard *guard, const DetachRequest *request)
     job->set.bases = g_ptr_array_new_with_free_func((GDestroyNotify)ram_base_unref);
     job->begun_as = g_array_new(FALSE, FALSE, sizeof(struct stat));
     for (guint i = 0; i < request->bases->len; i++) {
-        struct stat now = ram_base_identity(request->bases->pdata[i]);
+        RamBase *base = request->bases->pdata[i];
+        struct stat then = ram_base_identity(base);
 
-        g_ptr_array_add(job->set.bases, ram_base_ref(request->bases->pdata[i]));
-        g_array_append_val(job->begun_as, now);
+        if (ram_base_lease_breaking(base)) {
+            ram_base_break_began(base, &then);
+        }
+        g_ptr_array_add(job->set.bases, ram_base_ref(base));
+        g_array_append_val(job->begun_as, then);
     }
     job->reason = g_strdup(request->reason);
     job->background = request->background;

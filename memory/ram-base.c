@@ -28,6 +28,8 @@ struct RamBase {
     bool has_uuid;
     Uuid uuid;
     struct stat at_open;
+    gint64 break_began; /* 0 = nobody was held up by this lease yet */
+    struct stat at_break;
 };
 
 /* A descriptor of its own open file description, read-only; -1 with errno. */
@@ -271,6 +273,7 @@ bool ram_base_take_lease(RamBase *base, int signal, GError **errp)
         return false;
     }
     base->lease_fd = fd;
+    base->break_began = 0;
     fd = -1;
     return true;
 }
@@ -287,6 +290,16 @@ bool ram_base_lease_breaking(const RamBase *base)
 {
     /* While a break is under way the kernel answers with the type it asks us to go down to. */
     return base->lease_fd >= 0 && !base->given_up && fcntl(base->lease_fd, F_GETLEASE) == F_UNLCK;
+}
+
+gint64 ram_base_break_began(RamBase *base, struct stat *ret_then)
+{
+    if (base->break_began == 0) {
+        base->break_began = g_get_monotonic_time();
+        base->at_break = ram_base_identity(base);
+    }
+    *ret_then = base->at_break;
+    return base->break_began;
 }
 
 void ram_base_give_up(RamBase *base)

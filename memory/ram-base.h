@@ -26,6 +26,11 @@ bool ram_base_take_lease(RamBase *base, int signal, GError **errp);
 void ram_base_drop_lease(RamBase *base);
 /* Somebody is being held up by the lease. */
 bool ram_base_lease_breaking(const RamBase *base);
+/*
+ * When that was seen first (monotonic time), to be asked as soon as it is; *ret_then: what the file was at that time.
+ * What the kernel lets happen to it later counts from then on.
+ */
+gint64 ram_base_break_began(RamBase *base, struct stat *ret_then);
 /* Nothing can be done for who waits: from now on ram_base_lease_breaking() is false. */
 void ram_base_give_up(RamBase *base);
 

@@ -473,6 +473,42 @@ static void test_lease_broken_during_a_drain(void)
     chain_clear(&c);
 }
 
+#define LEASE_BREAK_TIME "/proc/sys/fs/lease-break-time"
+
+/*
+ * A save holds the drained increment's file, so nothing moves away from the base, until the kernel lets its writer
+ * go. What the guest still maps of it then is another's: that is told, never taken for the guest's.
+ */
+static void test_lease_runs_out_behind_a_save(void)
+{
+    g_autofree char *before = NULL;
+    Chain c = { 0 };
+    unsigned done = 0;
+    pid_t child;
+
+    g_file_get_contents(LEASE_BREAK_TIME, &before, NULL, NULL);
+    if (!before || !g_file_set_contents_full(LEASE_BREAK_TIME, "2", -1, G_FILE_SET_CONTENTS_NONE,
+                                             0644, NULL)) {
+        g_test_skip("fs.lease-break-time cannot be set here");
+        return;
+    }
+    chain_init(&c);
+    write_some(&c.f);
+    ram_list_hold_files(c.f.list);
+    ram_list_finish_drain(c.f.list, note_done, &done);
+    fixture_run_until(is_one, &done, 20);
+    child = start_writer(c.f.path, O_WRONLY);
+    run_for(2500);
+    end_writer(child);
+    ram_list_release_files(c.f.list);
+    while (c.f.notes.lost == 0 && c.f.notes.detached < 2) {
+        run_for(10);
+    }
+    g_file_set_contents_full(LEASE_BREAK_TIME, before, -1, G_FILE_SET_CONTENTS_NONE, 0644, NULL);
+    g_assert_cmpuint(c.f.notes.lost, ==, 1);
+    chain_clear(&c);
+}
+
 /* --- Memory that the guest gives back --- */
 
 static void test_released_during(void)
@@ -530,6 +566,8 @@ int main(int argc, char **argv)
     g_test_add_func("/memory/drain/truncated-during", test_truncated_during);
     g_test_add_func("/memory/drain/chain", test_chain_drains_the_increment_only);
     g_test_add_func("/memory/drain/lease-broken-during", test_lease_broken_during_a_drain);
+    g_test_add_func("/memory/drain/lease-runs-out-behind-a-save",
+                    test_lease_runs_out_behind_a_save);
     g_test_add_func("/memory/drain/released-during", test_released_during);
     return g_test_run();
 }
