@@ -9,6 +9,7 @@ pytestmark = pytest.mark.needs_libvirt(11)
 MIB = 1 << 20
 SEED = 7
 SPARSE = ('--image-format', 'sparse')
+CHANNELS = ('--parallel-channels', '3')
 
 
 @pytest.fixture(scope='module')
@@ -70,6 +71,33 @@ def test_save_over_the_file_at_once(guest, disk):
         guest.save(disk / 'over', *SPARSE)
     guest.restore(disk / 'over', '--running')
     check(guest, written)
+
+
+@pytest.mark.parametrize('words', [(), ('--bypass-cache',), CHANNELS, ('--bypass-cache', *CHANNELS)],
+                         ids=['plain', 'bypass', 'channels', 'bypass-channels'])
+def test_paused_save_over_the_file_at_once(guest, disk, words):
+    """libvirt sends no stop to a domain that is paused; each way to write, over each way to read."""
+    write(guest, 90)
+    guest.save(disk / 'paused', *SPARSE, *words)
+    for _ in range(3):
+        guest.restore(disk / 'paused', '--paused', *words)
+        guest.save(disk / 'paused', *SPARSE, *words)
+    guest.restore(disk / 'paused', '--running', *words)
+    check(guest, 90)
+
+
+def test_live_snapshot_onto_the_file_at_once(guest, disk):
+    """A raw file over the sparse one that the running guest's memory still comes from."""
+    path = disk / 'onto'
+    write(guest, 95)
+    guest.save(path, *SPARSE)
+    guest.restore(path, '--running')
+    guest.virsh('snapshot-create-as', 'onto', '--memspec', f'file={path},snapshot=external', '--live')
+    guest.virsh('snapshot-delete', 'onto', '--metadata')
+    check(guest, 95)
+    guest.destroy()
+    guest.restore(path, '--running')
+    check(guest, 95)
 
 
 @pytest.fixture
