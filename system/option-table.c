@@ -172,6 +172,8 @@ const OptionSpec option_table[] = {
     REFUSED("tpmdev", "there is no TPM; take it out of the configuration"),
     REFUSED("fsdev", "no folders of the host can be shared; take it out of the configuration"),
     REFUSED("watchdog-action", "there is no watchdog; take it out of the configuration"),
+    REFUSED("numa",
+            "there are no NUMA nodes in the guest; take the cells out of the configuration"),
     REFUSED("usb", "there is no USB; take it out of the configuration"),
     REFUSED("loadvm", "there are no disks to hold internal snapshots; use -incoming"),
     { "version", OPTION_FLAG, FIELD(version), .help = "show the version and end" },
