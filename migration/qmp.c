@@ -54,7 +54,8 @@ bool qmp_migrate_incoming(MigrationState *s, const MigrateIncomingArg *arg, GErr
 bool qmp_migrate_set_capabilities(MigrationState *s, const MigrateSetCapabilitiesArg *arg,
                                   GError **errp)
 {
-    if (s->save || s->incoming) {
+    /* An incoming one has its own copy, and libvirt sets them while a clone's -incoming URI loads. */
+    if (s->save) {
         error_set(errp, "capabilities cannot be changed while a migration runs");
         return false;
     }
