@@ -55,6 +55,30 @@ def test_create_live(guest, workdir):
     assert_same(guest)
 
 
+def event_second(lv, mark, name, status=None):
+    """When the first such event came, by the emulator's own clock."""
+    for _, kind, m in lv.qmp_log(mark):
+        if kind == 'event' and m['event'] == name and status in (None, m.get('data', {}).get('status')):
+            return m['timestamp']['seconds'] + m['timestamp']['microseconds'] / 1e6
+    raise AssertionError(f'no {name}')
+
+
+def test_pause_of_a_live_snapshot(guest, workdir):
+    """Most is sent while the guest runs, and the downtime told is the time that the guest stood."""
+    mark = guest.lv.log_mark()
+    guest.virsh('snapshot-create-as', 'pause', '--memspec', f'file={workdir}/pause.mem,snapshot=external', '--live')
+    guest.virsh('snapshot-delete', 'pause', '--metadata')
+    active = event_second(guest.lv, mark, 'MIGRATION', 'active')
+    stop = event_second(guest.lv, mark, 'STOP')
+    completed = event_second(guest.lv, mark, 'MIGRATION', 'completed')
+    infos = [m['return'] for _, _, m in guest.lv.qmp_log(mark) if isinstance(m.get('return'), dict) and 'downtime' in m['return']]
+    told = infos[-1]['downtime'] / 1000
+    print(f'active to STOP {stop - active:.3f} s, STOP to completed {completed - stop:.3f} s, told {told:.3f} s')
+    assert abs(told - (completed - stop)) < 0.05
+    assert completed - stop < stop - active
+    assert_same(guest)
+
+
 def test_list(guest):
     text = guest.virsh('snapshot-list', '--tree')
     assert text.split() == ['first', '|', '+-', 'live']
