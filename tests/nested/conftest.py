@@ -30,8 +30,8 @@ class Linux:
         self.initrd = initramfs(folder / 'initramfs', None)
         self.cmdline = (LINUX_GUEST / 'cmdline').read_text().strip()
 
-    def make(self, folder, name, memory, append='', **options):
-        return LinuxGuest(self.vmm, folder, name, self.kernel, self.initrd, f'{self.cmdline} {append}'.strip(),
+    def make(self, folder, name, memory, append='', initrd=None, **options):
+        return LinuxGuest(self.vmm, folder, name, self.kernel, initrd or self.initrd, f'{self.cmdline} {append}'.strip(),
                           memory=memory, timeout=TIMEOUT, **options)
 
 
