@@ -52,6 +52,31 @@ static void rename_member(json_object *options, const char *from, const char *to
     }
 }
 
+static bool is_true(json_object *options, const char *name, bool by_default)
+{
+    json_object *value;
+
+    return json_object_object_get_ex(options, name, &value) ? json_object_get_boolean(value)
+                                                            : by_default;
+}
+
+/* Listening unless told otherwise, and never waiting: the main loop answers for all the others. */
+static bool settle_socket(json_object *options, GError **errp)
+{
+    bool server = is_true(options, "server", true);
+
+    if (server && is_true(options, "wait", false)) {
+        error_set(errp, "'wait' must be false: the VMM does not stand still for a client");
+        return false;
+    }
+    json_object_object_del(options, "wait");
+    json_object_object_add(options, "server", json_object_new_boolean(server));
+    if (server) {
+        json_object_object_add(options, "wait", json_object_new_boolean(false));
+    }
+    return flatten_address(options, errp);
+}
+
 static json_object *flatten(const ChardevAddArg *arg, GError **errp)
 {
     g_autoptr(json_object) options = json_object_new_object();
@@ -63,7 +88,7 @@ static json_object *flatten(const ChardevAddArg *arg, GError **errp)
         rename_member(options, "out", "path");
     } else if (kind == CHARDEV_BACKEND_KIND_PIPE) {
         rename_member(options, "device", "path");
-    } else if (kind == CHARDEV_BACKEND_KIND_SOCKET && !flatten_address(options, errp)) {
+    } else if (kind == CHARDEV_BACKEND_KIND_SOCKET && !settle_socket(options, errp)) {
         return NULL;
     }
     json_add_str(options, "backend", chardev_backend_kind_str(kind));

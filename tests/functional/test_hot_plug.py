@@ -206,3 +206,17 @@ def test_no_port_before_the_state_is_loaded(machines, folder):
     machine = machines.start(args=BUS, incoming='defer')
     machine.qmp.command('chardev-add', channel_of(folder, 'one'))
     refused(machine, 'device_add', port_of('one'), 'being loaded')
+
+
+def test_a_new_socket_does_not_wait(machines, folder):
+    """Nobody has come yet and commands are answered; to wait for somebody is refused."""
+    machine = machines.start(args=BUS)
+    added = channel_of(folder, 'one')
+    for name in ('server', 'wait'):
+        del added['backend']['data'][name]
+    machine.qmp.command('chardev-add', added)
+    assert 'char-one' in chardevs(machine)
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(folder / 'one'))
+    added['id'], added['backend']['data']['wait'] = 'char-two', True
+    refused(machine, 'chardev-add', added, "'wait' must be false")
