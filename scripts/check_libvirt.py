@@ -7,10 +7,10 @@ from pathlib import Path
 PROCESSES = 2
 # Seconds on two quiet cores, the mean of libvirt 9.0's and 11.3's (scripts/check --durations); others count as OTHERS.
 SECONDS = {
-    'test_increments': 60, 'test_save': 50, 'test_capabilities': 45, 'test_life_cycle': 40, 'test_drain': 20, 'test_console': 28,
+    'test_increments': 60, 'test_save': 50, 'test_capabilities': 45, 'test_life_cycle': 40, 'test_drain': 45, 'test_console': 28,
     'test_cycles': 28, 'test_reconnect': 25, 'test_save_faults': 22, 'test_demo': 10, 'test_managed_save': 17, 'test_clones': 16,
     'test_statistics': 11, 'test_snapshot': 10, 'test_hot_plug': 8, 'test_bad_xml': 6, 'test_confinement': 5, 'test_first': 5,
-    'test_harness': 2,
+    'test_harness': 2, 'test_agent': 75, 'test_odd_xml': 40, 'test_dump': 13,
 }
 OTHERS = 10
 # In every process, last: it looks at what the others left in the daemon's log.
