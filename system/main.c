@@ -69,7 +69,9 @@ int main(int argc, char **argv)
     if (help_show(argv, system_types)) {
         return EXIT_SUCCESS;
     }
+    /* A reader that leaves and a file that may not grow are errors of write(2), not the end of the process. */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     state.options = system_options_parse(argv, &err);
     if (!state.options || !settings_apply(state.options, &err)) {
         error_report("%s", err->message);

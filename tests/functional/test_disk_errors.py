@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 import errno
 import os
+import resource
 import subprocess
 
 import pytest
@@ -39,6 +40,15 @@ def test_full_disk(machines, small_disk):
     text = save_expecting_failure(machine, small_disk / 's')
     assert 'No space left' in text and str(small_disk / 's') in text
     assert os.listdir(small_disk) == ['lost+found'], 'nothing is left behind'
+    assert machine.console.verify(7) == machine.pages
+
+
+def test_file_that_may_not_grow(machines, folder):
+    """RLIMIT_FSIZE: the signal that comes with it does not end the process."""
+    machine = machines.filled(memory='160M')
+    resource.prlimit(machine.pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+    assert 'File too large' in save_expecting_failure(machine, folder / 's')
+    assert os.listdir(folder) == [], 'nothing is left behind'
     assert machine.console.verify(7) == machine.pages
 
 
