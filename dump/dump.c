@@ -6,14 +6,13 @@
  */
 #include "dump/dump.h"
 
-#include <signal.h>
-
 #include "dump/internal.h"
 #include "dump/notes.h"
 #include "memory/base-guard.h"
 #include "memory/discard.h"
 #include "qapi/qapi-events.h"
 #include "util/error.h"
+#include "util/job-thread.h"
 
 #define DUMP_INHIBITS "a dump is written"
 
@@ -27,9 +26,8 @@ struct DumpJob {
     unsigned n_cpus;
     bool resume;      /* the guest ran before */
     QapiReply *reply; /* NULL: answered already */
-    GThread *thread;
-    GSource *end_source; /* set by the thread, last of all */
-    GError *error;       /* of the thread */
+    JobThread thread;
+    GError *error; /* of the thread */
 };
 
 static void job_free(DumpJob *job)
@@ -57,33 +55,16 @@ static bool write_all(DumpJob *job, GError **errp)
         !dump_output_finish(job->out, errp)) {
         return false;
     }
-    if (ram_list_is_lost(s->env.ram)) {
-        error_set(errp, "guest memory was lost with the file it was mapped from");
-        return false;
-    }
-    return ram_list_held_files_unchanged(s->env.ram, errp);
+    return ram_list_check_read(s->env.ram, errp);
 }
 
-static gboolean end_on_main_loop(gpointer opaque);
-
-static void *dump_thread(void *opaque)
+static void dump_thread(void *opaque)
 {
     DumpJob *job = opaque;
-    sigset_t set;
 
-    /* A reader that leaves and a file that may not grow are errors, not the end of the process. */
-    sigemptyset(&set);
-    sigaddset(&set, SIGPIPE);
-    sigaddset(&set, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
     if (!write_all(job, &job->error)) {
         dump_output_fail(job->out);
     }
-    job->end_source = g_idle_source_new();
-    g_source_set_priority(job->end_source, G_PRIORITY_HIGH);
-    g_source_set_callback(job->end_source, end_on_main_loop, job, NULL);
-    g_source_attach(job->end_source, NULL);
-    return NULL;
 }
 
 /* --- The end, on the main loop --- */
@@ -123,19 +104,12 @@ static void undo_begin(DumpState *s)
     s->env.hooks.end(s->env.hooks.opaque);
 }
 
-static void join(DumpJob *job)
-{
-    g_thread_join(job->thread);
-    g_source_destroy(job->end_source);
-    g_source_unref(job->end_source);
-}
-
-static gboolean end_on_main_loop(gpointer opaque)
+static void dump_end(void *opaque)
 {
     DumpJob *job = opaque;
     DumpState *s = job->s;
 
-    join(job);
+    job_thread_join(&job->thread);
     s->job = NULL;
     undo_begin(s);
     /* Closed first: who is told of the end may look at the file. */
@@ -143,7 +117,6 @@ static gboolean end_on_main_loop(gpointer opaque)
     tell_end(job);
     let_guest_go(job);
     job_free(job);
-    return G_SOURCE_REMOVE;
 }
 
 /* --- The beginning --- */
@@ -213,7 +186,7 @@ bool dump_begin(DumpState *s, const DumpRequest *request, QapiReply *reply, GErr
     s->completed = 0;
     s->total = job->map->total;
     job->reply = reply;
-    job->thread = g_thread_new("dump", dump_thread, job);
+    job_thread_start(&job->thread, "dump", dump_thread, dump_end, job);
     return true;
 }
 
@@ -244,7 +217,7 @@ void dump_free(DumpState *s)
 {
     if (s && s->job) {
         dump_output_cancel(s->job->out);
-        join(s->job);
+        job_thread_abandon(&s->job->thread);
         undo_begin(s);
         if (s->job->reply) {
             qapi_reply_drop(s->job->reply);

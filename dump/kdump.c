@@ -19,6 +19,7 @@
 #include "dump/format.h"
 #include "util/error.h"
 #include "util/units.h"
+#include "util/zero-page.h"
 
 #define BLOCK UINT64_C(4096) /* a page too */
 #define BATCH 256            /* pages; one record of descriptors and one of data */
@@ -93,7 +94,7 @@ typedef struct KdumpWriter {
     PageDescriptor descriptors[BATCH];
     size_t data_length;
     uint8_t data[BATCH * BLOCK];
-    uint8_t input[BATCH * BLOCK]; /* what is read from a file */
+    uint8_t input[BATCH * BLOCK] __attribute__((aligned(8))); /* what is read from a file */
     z_stream zlib;
 } KdumpWriter;
 
@@ -242,11 +243,6 @@ static bool put_zero_data(KdumpWriter *w, GError **errp)
 {
     w->zero = pack_page(w, w->input);
     return flush_batch(w, errp);
-}
-
-static bool page_is_zero(const uint8_t *page)
-{
-    return page[0] == 0 && memcmp(page, page + 1, BLOCK - 1) == 0;
 }
 
 /* A page that is lost with its file reads as something: dump.c looks for that before the dump is called whole. */

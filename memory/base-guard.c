@@ -386,10 +386,15 @@ void ram_list_release_files(RamList *list)
     }
 }
 
-bool ram_list_held_files_unchanged(RamList *list, GError **errp)
+bool ram_list_check_read(RamList *list, GError **errp)
 {
     BaseGuard *guard = ram_list_guard(list);
 
+    if (ram_list_is_lost(list)) {
+        error_set(errp, "guest memory was lost while it was being saved: the file that it is "
+                        "mapped from was truncated or cannot be read");
+        return false;
+    }
     if (!guard || guard->held == 0) {
         return true;
     }

@@ -101,10 +101,10 @@ bool ram_list_uses_file(const RamList *list, dev_t device, ino_t inode);
 void ram_list_hold_files(RamList *list);
 void ram_list_release_files(RamList *list);
 /*
- * While held, any thread, after the last byte was read and before publishing: false = a file has
- * changed all the same, and what was read from it may be wrong.
+ * While held, any thread, after the last byte was read and before publishing: false = a page was lost or a
+ * file has changed all the same, and what was read may be wrong.
  */
-bool ram_list_held_files_unchanged(RamList *list, GError **errp);
+bool ram_list_check_read(RamList *list, GError **errp);
 
 /* What keeps RAM right when somebody changes a file; the values are those of RamBaseGuard. */
 typedef enum BaseGuardState {

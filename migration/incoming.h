@@ -10,7 +10,7 @@
 #include "migration/chain.h"
 #include "migration/channel.h"
 #include "migration/internal.h"
-#include "migration/job.h"
+#include "util/job-thread.h"
 
 struct IncomingJob {
     MigrationState *s;

@@ -102,16 +102,6 @@ static bool put_end(DeltaStream *s, CapturedState *state, GError **errp)
     return put_bytes(s, end, errp);
 }
 
-static bool check_ram(const RamPagesWrite *w, GError **errp)
-{
-    if (ram_list_is_lost(w->ram)) {
-        error_set(errp, "guest memory was lost while it was being saved: the file that it is "
-                        "mapped from was truncated or cannot be read");
-        return false;
-    }
-    return ram_list_held_files_unchanged(w->ram, errp);
-}
-
 bool ram_delta_write_stream(const RamPagesWrite *w, const SnapshotParent *parent,
                             CapturedState *state, GError **errp)
 {
@@ -130,5 +120,6 @@ bool ram_delta_write_stream(const RamPagesWrite *w, const SnapshotParent *parent
     }
     w->control->total_bytes = table.data_length;
     pieces = ram_delta_table_pieces(&table, w->plan);
-    return put_pieces(&s, pieces, errp) && check_ram(w, errp) && put_end(&s, state, errp);
+    return put_pieces(&s, pieces, errp) && ram_list_check_read(w->ram, errp) &&
+           put_end(&s, state, errp);
 }

@@ -5,7 +5,8 @@
  */
 #include "migration/ram-delta-table.h"
 
-#include "migration/zero-page.h"
+#include "migration/stream.h"
+#include "util/zero-page.h"
 
 static void add_range(GArray *ranges, uint64_t offset, uint64_t length, PageKind kind)
 {

@@ -23,10 +23,10 @@
 #include "migration/base-data.h"
 #include "migration/mapped-layout.h"
 #include "migration/snapshot-writer.h"
-#include "migration/zero-page.h"
 #include "util/error.h"
 #include "util/io.h"
 #include "util/units.h"
+#include "util/zero-page.h"
 
 #define WINDOW (UINT64_C(8) * MiB)
 /* Shorter pieces of the base are copied: sharing an extent costs one system call each. */

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "migration/zero-page.h"
 #include "util/error.h"
 #include "util/units.h"
+#include "util/zero-page.h"
 
 /* A 64-bit word, a name, the number of pages of a run or the length of a block. */
 #define HEAD_MAX (8u + 1 + 255 + 8)

@@ -12,10 +12,10 @@
 #include "memory/base-guard.h"
 #include "migration/base-data.h"
 #include "migration/stream-output.h"
-#include "migration/zero-page.h"
 #include "util/crc32c.h"
 #include "util/error.h"
 #include "util/units.h"
+#include "util/zero-page.h"
 
 #define BATCH_RUNS 256
 #define BATCH_BYTES (UINT64_C(1) * MiB)
@@ -278,15 +278,7 @@ bool ram_pages_put_again(RamPagesStream *s, const RamPlan *plan, GError **errp)
 bool ram_pages_finish(RamPagesStream *s, CapturedState *state, GError **errp)
 {
     stream_put_section_more(s->words, STREAM_SECTION_END, STREAM_SECTION_ID_RAM);
-    if (!end_section(s, errp)) {
-        return false;
-    }
-    if (ram_list_is_lost(s->w.ram)) {
-        error_set(errp, "guest memory was lost while it was being saved: the file that it is "
-                        "mapped from was truncated or cannot be read");
-        return false;
-    }
-    return ram_list_held_files_unchanged(s->w.ram, errp) && put_tail(s, state, errp);
+    return end_section(s, errp) && ram_list_check_read(s->w.ram, errp) && put_tail(s, state, errp);
 }
 
 bool ram_pages_write(const RamPagesWrite *w, CapturedState *state, GError **errp)

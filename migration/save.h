@@ -8,7 +8,7 @@
 
 #include "migration/channel.h"
 #include "migration/internal.h"
-#include "migration/job.h"
+#include "util/job-thread.h"
 #include "migration/publish.h"
 #include "migration/ram-delta.h"
 #include "migration/ram-plan.h"

@@ -126,12 +126,6 @@ bool snapshot_write(const SnapshotWrite *w, CapturedState *state, const Snapshot
         return false;
     }
     put_released(w->plan, &segments);
-    if (ram_list_is_lost(w->ram)) {
-        error_set(errp, "guest memory was lost while it was being saved: the file that it is "
-                        "mapped from was truncated or cannot be read");
-        return false;
-    }
-    return ram_list_held_files_unchanged(w->ram, errp) &&
-           transfer_control_check(w->control, errp) &&
+    return ram_list_check_read(w->ram, errp) && transfer_control_check(w->control, errp) &&
            file_segments_write(&segments, w->target, state, errp);
 }

@@ -60,7 +60,7 @@ static void test_held_files(void)
         g_main_context_iteration(NULL, FALSE);
     }
     g_assert_cmpuint(f.notes.detached, ==, 0);
-    g_assert_true(ram_list_held_files_unchanged(f.list, &err));
+    g_assert_true(ram_list_check_read(f.list, &err));
     ram_list_release_files(f.list);
     fixture_run_until(is_detached, &f, 20);
     end_writer(child);
@@ -75,9 +75,9 @@ static void test_held_file_that_changes(void)
 
     fixture_init(&f, fixture_plain_folder(), RAM_BYTES);
     ram_list_hold_files(f.list);
-    g_assert_true(ram_list_held_files_unchanged(f.list, &err));
+    g_assert_true(ram_list_check_read(f.list, &err));
     g_assert_cmpint(close(open(f.path, O_RDONLY | O_TRUNC)), ==, 0);
-    g_assert_false(ram_list_held_files_unchanged(f.list, &err));
+    g_assert_false(ram_list_check_read(f.list, &err));
     g_assert_nonnull(strstr(err->message, f.path));
     ram_list_release_files(f.list);
     fixture_clear(&f);

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "migration/job.h"
+#include "util/job-thread.h"
 
 #include <signal.h>
 

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#ifndef COWBIRD_MIGRATION_JOB_H
-#define COWBIRD_MIGRATION_JOB_H
+#ifndef COWBIRD_UTIL_JOB_THREAD_H
+#define COWBIRD_UTIL_JOB_THREAD_H
 
 #include <glib.h>
 #include <stdbool.h>
