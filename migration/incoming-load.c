@@ -45,14 +45,7 @@ static bool check_machine(const IncomingJob *job, const SnapshotFile *file, GErr
         return false;
     }
     for (guint i = 0; i < file->blocks->len; i++) {
-        const SnapshotBlock *b = g_ptr_array_index(file->blocks, i);
-        const RamBlock *ours = ram_list_find(env->ram, b->name);
-
-        if (!ours || ours->size != b->length) {
-            error_set(errp,
-                      "the snapshot has a RAM block '%s' of %" PRIu64 " bytes; this machine has "
-                      "%s of %" PRIu64 " bytes; start it with the same -m",
-                      b->name, b->length, ours ? "one" : "none", ours ? ours->size : 0);
+        if (!snapshot_block_check_machine(g_ptr_array_index(file->blocks, i), env->ram, errp)) {
             return false;
         }
     }

@@ -23,21 +23,6 @@ bool ram_delta_is_section(const StreamSection *section)
            strcmp(section->idstr, RAM_DELTA_SECTION_NAME) == 0;
 }
 
-static bool check_block(const SnapshotFile *file, const SnapshotBlock *block, RamList *ram,
-                        GError **errp)
-{
-    const RamBlock *ours = ram_list_find(ram, block->name);
-
-    if (!ours || ours->size != block->length) {
-        error_set(errp,
-                  "the increment has a RAM block '%s' of %" PRIu64 " bytes; this machine has %s of "
-                  "%" PRIu64 " bytes; start it with the same -m",
-                  block->name, block->length, ours ? "one" : "none", ours ? ours->size : 0);
-        return false;
-    }
-    return snapshot_file_check_block_name(file, block, errp);
-}
-
 static bool load_extents(PageInput *in, SnapshotBlock *block, uint32_t n_extents, uint32_t n_zeros,
                          uint64_t *data_pos, GError **errp)
 {
@@ -66,7 +51,8 @@ static bool load_block(PageInput *in, SnapshotFile *file, RamList *ram, uint64_t
 
     if (!page_input_peek(in, BLOCK_HEAD_MAX, &reader, errp) ||
         !ram_delta_get_block_head(&reader, block, &n_extents, &n_zeros, errp) ||
-        !check_block(file, block, ram, errp)) {
+        !snapshot_block_check_machine(block, ram, errp) ||
+        !snapshot_file_check_block_name(file, block, errp)) {
         return false;
     }
     page_input_consume(in, &reader);

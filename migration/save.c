@@ -161,13 +161,17 @@ static bool write_stream(SaveJob *job, GError **errp)
 }
 
 /* "file descriptor 12" alone says nothing to the user. */
+static bool name_target(const SaveJob *job, bool ok, GError **errp)
+{
+    if (!ok) {
+        g_prefix_error(errp, "target '%s': ", job->address->name);
+    }
+    return ok;
+}
+
 static bool write_target(SaveJob *job, GError **errp)
 {
-    if (!(job->target ? write_file : write_stream)(job, errp)) {
-        g_prefix_error(errp, "target '%s': ", job->address->name);
-        return false;
-    }
-    return true;
+    return name_target(job, (job->target ? write_file : write_stream)(job, errp), errp);
 }
 
 static bool connect_stream(SaveJob *job, GError **errp)
@@ -221,14 +225,10 @@ static bool write_running(SaveJob *job, WriteWatch *watch, GError **errp)
                   .stop = stop_and_capture,
                   .opaque = job };
 
-    if (!next_pass(job, errp) || !scan(job, errp)) {
-        return false;
-    }
-    if (!precopy_write(&p, &job->state, errp) || !stream_channel_close(job->stream, errp)) {
-        g_prefix_error(errp, "target '%s': ", job->address->name);
-        return false;
-    }
-    return true;
+    return next_pass(job, errp) && scan(job, errp) &&
+           name_target(
+               job, precopy_write(&p, &job->state, errp) && stream_channel_close(job->stream, errp),
+               errp);
 }
 
 /* NULL: the guest is stopped first. */

@@ -107,6 +107,20 @@ bool snapshot_file_check_block_name(const SnapshotFile *file, const SnapshotBloc
     return true;
 }
 
+bool snapshot_block_check_machine(const SnapshotBlock *block, RamList *ram, GError **errp)
+{
+    const RamBlock *ours = ram_list_find(ram, block->name);
+
+    if (!ours || ours->size != block->length) {
+        error_set(errp,
+                  "the snapshot has a RAM block '%s' of %" PRIu64 " bytes; this machine has "
+                  "%s of %" PRIu64 " bytes; start it with the same -m",
+                  block->name, block->length, ours ? "one" : "none", ours ? ours->size : 0);
+        return false;
+    }
+    return true;
+}
+
 /* --- RAM at fixed offsets --- */
 
 typedef struct MappedHead {

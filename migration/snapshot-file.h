@@ -68,6 +68,8 @@ SnapshotBlock *snapshot_file_add_block(SnapshotFile *file);
 /* A name used twice would let one block's pages land in another's place. */
 bool snapshot_file_check_block_name(const SnapshotFile *file, const SnapshotBlock *block,
                                     GError **errp);
+/* The machine whose memory is @ram has such a block of that length. */
+bool snapshot_block_check_machine(const SnapshotBlock *block, RamList *ram, GError **errp);
 
 void snapshot_file_free(SnapshotFile *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SnapshotFile, snapshot_file_free)
