@@ -33,13 +33,11 @@ static bool begin(MonitorSet *set, const QapiCommand *command, const char *name,
 /* "" when the command, a literal, has been carried out; NULL with an error. */
 static char *run(MonitorSet *set, const char *name, json_object *args, GError **errp)
 {
-    const QapiCommand *command = qapi_command_find(set->env.commands, name);
+    const QapiCommand *command = human_find_command(set, name, errp);
     json_object *ret = NULL;
     bool ok;
 
     if (!command) {
-        error_set_class(errp, COWBIRD_ERROR_COMMAND_NOT_FOUND, "The command %s has not been found",
-                        name);
         return NULL;
     }
     ok = command->deferred ? begin(set, command, name, errp)
@@ -48,50 +46,13 @@ static char *run(MonitorSet *set, const char *name, json_object *args, GError **
     return ok ? g_strdup("") : NULL;
 }
 
-/* The same for a command that takes no words. */
-static char *run_plain(MonitorSet *set, const char *name, const char *args, GError **errp)
+char *human_run_command(MonitorSet *set, const char *name, const char *args, GError **errp)
 {
     if (*args) {
         error_set(errp, "'%s': the command takes no arguments", args);
         return NULL;
     }
     return run(set, name, NULL, errp);
-}
-
-static char *do_stop(void *opaque, const char *args, bool has_cpu_index, int64_t cpu_index,
-                     GError **errp)
-{
-    return run_plain(opaque, "stop", args, errp);
-}
-
-static char *do_cont(void *opaque, const char *args, bool has_cpu_index, int64_t cpu_index,
-                     GError **errp)
-{
-    return run_plain(opaque, "cont", args, errp);
-}
-
-static char *do_reset(void *opaque, const char *args, bool has_cpu_index, int64_t cpu_index,
-                      GError **errp)
-{
-    return run_plain(opaque, "system_reset", args, errp);
-}
-
-static char *do_powerdown(void *opaque, const char *args, bool has_cpu_index, int64_t cpu_index,
-                          GError **errp)
-{
-    return run_plain(opaque, "system_powerdown", args, errp);
-}
-
-static char *do_nmi(void *opaque, const char *args, bool has_cpu_index, int64_t cpu_index,
-                    GError **errp)
-{
-    return run_plain(opaque, "inject-nmi", args, errp);
-}
-
-static char *do_quit(void *opaque, const char *args, bool has_cpu_index, int64_t cpu_index,
-                     GError **errp)
-{
-    return run_plain(opaque, "quit", args, errp);
 }
 
 /* MiB, as a whole number. */
@@ -111,14 +72,14 @@ static char *do_balloon(void *opaque, const char *args, bool has_cpu_index, int6
 
 const MonitorHumanCommand human_action_commands[] = {
     { "balloon", "memory that the guest shall have, in MiB", do_balloon },
-    { "c", "the same as cont", do_cont },
-    { "cont", "let the guest run", do_cont },
-    { "nmi", "send a non-maskable interrupt to all virtual CPUs", do_nmi },
-    { "q", "the same as quit", do_quit },
-    { "quit", "end the process", do_quit },
-    { "s", "the same as stop", do_stop },
-    { "stop", "stop the guest", do_stop },
-    { "system_powerdown", "press the power button", do_powerdown },
-    { "system_reset", "reset the machine", do_reset },
-    { NULL, NULL, NULL },
+    { "c", "the same as cont", .command = "cont" },
+    { "cont", "let the guest run", .command = "cont" },
+    { "nmi", "send a non-maskable interrupt to all virtual CPUs", .command = "inject-nmi" },
+    { "q", "the same as quit", .command = "quit" },
+    { "quit", "end the process", .command = "quit" },
+    { "s", "the same as stop", .command = "stop" },
+    { "stop", "stop the guest", .command = "stop" },
+    { "system_powerdown", "press the power button", .command = "system_powerdown" },
+    { "system_reset", "reset the machine", .command = "system_reset" },
+    { .name = NULL },
 };

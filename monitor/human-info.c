@@ -7,22 +7,17 @@
 
 #include <string.h>
 
-#include "util/error.h"
 #include "util/json.h"
 #include "util/units.h"
 
 /* The answer of a QMP query without arguments; NULL with an error. */
 static json_object *query(MonitorSet *set, const char *name, GError **errp)
 {
-    const QapiCommand *command = qapi_command_find(set->env.commands, name);
+    const QapiCommand *command = human_find_command(set, name, errp);
     json_object *ret = NULL;
 
-    if (!command) {
-        error_set_class(errp, COWBIRD_ERROR_COMMAND_NOT_FOUND, "The command %s has not been found",
-                        name);
-        return NULL;
-    }
-    return qapi_command_invoke(command, set->env.contexts, NULL, &ret, errp) ? ret : NULL;
+    return command && qapi_command_invoke(command, set->env.contexts, NULL, &ret, errp) ? ret
+                                                                                        : NULL;
 }
 
 static bool get_bool(json_object *obj, const char *key)
@@ -171,5 +166,5 @@ const MonitorHumanCommand human_info_commands[] = {
     { "info status", "whether the guest runs", info_status },
     { "info uuid", "the machine's UUID", info_uuid },
     { "info version", "the version", info_version },
-    { NULL, NULL, NULL },
+    { .name = NULL },
 };

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "util/error.h"
+
 /* The words behind @name in @line, or NULL if the line is another command. */
 static const char *match(const char *line, const char *name)
 {
@@ -17,6 +19,17 @@ static const char *match(const char *line, const char *name)
         return NULL;
     }
     return line + len + strspn(line + len, " ");
+}
+
+const QapiCommand *human_find_command(const MonitorSet *set, const char *name, GError **errp)
+{
+    const QapiCommand *command = qapi_command_find(set->env.commands, name);
+
+    if (!command) {
+        error_set_class(errp, COWBIRD_ERROR_COMMAND_NOT_FOUND, "The command %s has not been found",
+                        name);
+    }
+    return command;
 }
 
 static void list_commands(const MonitorHumanCommand *table, GString *text)
@@ -52,7 +65,8 @@ char *human_run(MonitorSet *set, const char *line, bool has_cpu_index, int64_t c
             const char *args = match(words, c->name);
 
             if (args) {
-                return c->run(opaques[t], args, has_cpu_index, cpu_index, errp);
+                return c->command ? human_run_command(set, c->command, args, errp)
+                                  : c->run(opaques[t], args, has_cpu_index, cpu_index, errp);
             }
         }
     }

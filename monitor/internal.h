@@ -78,6 +78,10 @@ json_object *monitor_version(void);
 
 /* human.c; the tables end with a NULL name, their opaque is the MonitorSet */
 extern const MonitorHumanCommand human_action_commands[], human_info_commands[];
+/* "" when the QMP command, a literal, has been carried out without arguments; NULL with an error. */
+char *human_run_command(MonitorSet *set, const char *name, const char *args, GError **errp);
+/* NULL: there is none, with an error. */
+const QapiCommand *human_find_command(const MonitorSet *set, const char *name, GError **errp);
 char *human_run(MonitorSet *set, const char *line, bool has_cpu_index, int64_t cpu_index,
                 GError **errp);
 

@@ -32,6 +32,7 @@ typedef struct MonitorHumanCommand {
     const char *help; /* a line */
     char *(*run)(void *opaque, const char *args, bool has_cpu_index, int64_t cpu_index,
                  GError **errp);
+    const char *command; /* instead of run: the QMP command that it is, without arguments */
 } MonitorHumanCommand;
 
 /* What monitors work with. It outlives the MonitorSet, as chardevs do; contexts may be filled later. */
