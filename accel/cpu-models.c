@@ -37,6 +37,22 @@ const char *cpu_flag_name(CpuWord word, unsigned bit)
     return NULL;
 }
 
+GPtrArray *cpu_flag_names(const uint32_t flags[CPU_WORD__MAX])
+{
+    GPtrArray *names = g_ptr_array_new();
+
+    for (CpuWord word = 0; word < CPU_WORD__MAX; word++) {
+        for (unsigned bit = 0; bit < 32; bit++) {
+            const char *name = flags[word] >> bit & 1 ? cpu_flag_name(word, bit) : NULL;
+
+            if (name) {
+                g_ptr_array_add(names, (char *)name);
+            }
+        }
+    }
+    return names;
+}
+
 static const CpuFlag *find_flag(const char *name)
 {
     for (size_t i = 0; i < cpu_flag_count; i++) {

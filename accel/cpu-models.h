@@ -95,5 +95,7 @@ void cpu_model_base_flags(const CpuModelType *type, uint32_t ret_mask[CPU_WORD__
 
 /* The name of a bit, or NULL. */
 const char *cpu_flag_name(CpuWord word, unsigned bit);
+/* Those of all bits that are set and have one, in the order of the words. The names are not owned. */
+GPtrArray *cpu_flag_names(const uint32_t flags[CPU_WORD__MAX]);
 
 #endif

@@ -166,20 +166,16 @@ static json_object *flag_is_there(Object *obj, GError **errp)
 static QomProperty *flag_properties(const uint32_t flags[CPU_WORD__MAX])
 {
     GArray *table = g_array_new(TRUE, TRUE, sizeof(QomProperty));
+    g_autoptr(GPtrArray) names = cpu_flag_names(flags);
 
-    for (CpuWord word = 0; word < CPU_WORD__MAX; word++) {
-        for (unsigned bit = 0; bit < 32; bit++) {
-            const char *name = flags[word] >> bit & 1 ? cpu_flag_name(word, bit) : NULL;
-            QomProperty p = { .name = name,
-                              .kind = QOM_CUSTOM,
-                              .type_name = "bool",
-                              .get = flag_is_there,
-                              .description = "the guest's CPUs have this flag" };
+    for (guint i = 0; i < names->len; i++) {
+        QomProperty p = { .name = names->pdata[i],
+                          .kind = QOM_CUSTOM,
+                          .type_name = "bool",
+                          .get = flag_is_there,
+                          .description = "the guest's CPUs have this flag" };
 
-            if (name) {
-                g_array_append_val(table, p);
-            }
-        }
+        g_array_append_val(table, p);
     }
     return (QomProperty *)g_array_free(table, FALSE);
 }

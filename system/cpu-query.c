@@ -16,28 +16,12 @@
 
 #include <string.h>
 
-static GPtrArray *names_of(const uint32_t flags[CPU_WORD__MAX])
-{
-    GPtrArray *names = g_ptr_array_new();
-
-    for (CpuWord word = 0; word < CPU_WORD__MAX; word++) {
-        for (unsigned bit = 0; bit < 32; bit++) {
-            const char *name = flags[word] >> bit & 1 ? cpu_flag_name(word, bit) : NULL;
-
-            if (name) {
-                g_ptr_array_add(names, (char *)name);
-            }
-        }
-    }
-    return names;
-}
-
 static GPtrArray *unavailable(const struct kvm_cpuid2 *host, const CpuModel *model)
 {
     uint32_t missing[CPU_WORD__MAX];
 
     cpuid_missing(host, model, missing);
-    return names_of(missing);
+    return cpu_flag_names(missing);
 }
 
 GPtrArray *cpu_query_unavailable(const CpuModel *model, GError **errp)
@@ -160,19 +144,17 @@ static void add_bool(json_object *props, const char *name, bool value)
 
 static void add_flags(json_object *props, const struct kvm_cpuid2 *cpuid)
 {
-    uint32_t flags[CPU_WORD__MAX], all[CPU_WORD__MAX];
-    g_autoptr(GPtrArray) names = NULL;
+    uint32_t flags[CPU_WORD__MAX];
 
     cpuid_flags(cpuid, flags);
-    memset(all, 0xff, sizeof(all));
-    names = names_of(all);
-    for (guint i = 0; i < names->len; i++) {
-        add_bool(props, g_ptr_array_index(names, i), false);
-    }
-    g_ptr_array_unref(g_steal_pointer(&names));
-    names = names_of(flags);
-    for (guint i = 0; i < names->len; i++) {
-        add_bool(props, g_ptr_array_index(names, i), true);
+    for (CpuWord word = 0; word < CPU_WORD__MAX; word++) {
+        for (unsigned bit = 0; bit < 32; bit++) {
+            const char *name = cpu_flag_name(word, bit);
+
+            if (name) {
+                add_bool(props, name, flags[word] >> bit & 1);
+            }
+        }
     }
 }
 

@@ -39,6 +39,9 @@ static void show_machine(MachineClass *klass, void *opaque)
 
 static void show_cpus(void)
 {
+    g_autoptr(GPtrArray) names = NULL;
+    uint32_t all[CPU_WORD__MAX];
+
     printf("Models:\n");
     for (const CpuModelType *t = cpu_models; t->name; t++) {
         g_autofree char *text = cpu_model_describe(t);
@@ -46,14 +49,10 @@ static void show_cpus(void)
         printf("  %-26s %s\n", t->name, text);
     }
     printf("Flags, with + or - in front:\n ");
-    for (int word = 0; word < CPU_WORD__MAX; word++) {
-        for (unsigned bit = 0; bit < 32; bit++) {
-            const char *name = cpu_flag_name(word, bit);
-
-            if (name) {
-                printf(" %s", name);
-            }
-        }
+    memset(all, 0xff, sizeof(all));
+    names = cpu_flag_names(all);
+    for (guint i = 0; i < names->len; i++) {
+        printf(" %s", (const char *)names->pdata[i]);
     }
     printf("\n");
 }
