@@ -18,10 +18,20 @@ static void copy_members(json_object *into, json_object *from)
     }
 }
 
+static void rename_member(json_object *options, const char *from, const char *to)
+{
+    json_object *value;
+
+    if (json_object_object_get_ex(options, from, &value)) {
+        json_object_object_add(options, to, json_object_get(value));
+        json_object_object_del(options, from);
+    }
+}
+
 /* {"type": "unix", "data": {"path": P}}: the members of data say where; those of "fd" call the descriptor "str". */
 static bool flatten_address(json_object *options, GError **errp)
 {
-    json_object *address, *data, *fd;
+    json_object *address, *data;
 
     if (!json_object_object_get_ex(options, "addr", &address)) {
         return true;
@@ -34,22 +44,9 @@ static bool flatten_address(json_object *options, GError **errp)
         return false;
     }
     copy_members(options, data);
-    if (json_object_object_get_ex(options, "str", &fd)) {
-        json_object_object_add(options, "fd", json_object_get(fd));
-        json_object_object_del(options, "str");
-    }
+    rename_member(options, "str", "fd");
     json_object_object_del(options, "addr");
     return true;
-}
-
-static void rename_member(json_object *options, const char *from, const char *to)
-{
-    json_object *value;
-
-    if (json_object_object_get_ex(options, from, &value)) {
-        json_object_object_add(options, to, json_object_get(value));
-        json_object_object_del(options, from);
-    }
 }
 
 static bool is_true(json_object *options, const char *name, bool by_default)

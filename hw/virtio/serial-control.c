@@ -14,7 +14,7 @@
 
 #define MESSAGE_SIZE 8  /* le32 port, le16 event, le16 value; PORT_NAME has the name behind it */
 #define BUFFER_TRIES 32 /* for one message */
-#define TODO(event) (1u << VIRTIO_CONSOLE_##event)
+#define PENDING(event) (1u << VIRTIO_CONSOLE_##event)
 
 /* --- To the driver --- */
 
@@ -115,9 +115,9 @@ void serial_announce_port(VirtioSerial *s, uint32_t nr)
 {
     SerialPortState *st = &s->state[nr];
 
-    *st = (SerialPortState){ .plugged = true, .todo = st->todo & TODO(DEVICE_REMOVE) };
+    *st = (SerialPortState){ .plugged = true, .todo = st->todo & PENDING(DEVICE_REMOVE) };
     if (s->driver_ready) {
-        st->todo |= TODO(DEVICE_ADD);
+        st->todo |= PENDING(DEVICE_ADD);
         serial_send_control(s);
     }
 }
@@ -125,9 +125,9 @@ void serial_announce_port(VirtioSerial *s, uint32_t nr)
 void serial_withdraw_port(VirtioSerial *s, uint32_t nr)
 {
     SerialPortState *st = &s->state[nr];
-    bool tell = st->added || (st->todo & TODO(DEVICE_REMOVE));
+    bool tell = st->added || (st->todo & PENDING(DEVICE_REMOVE));
 
-    *st = (SerialPortState){ .todo = tell ? TODO(DEVICE_REMOVE) : 0 };
+    *st = (SerialPortState){ .todo = tell ? PENDING(DEVICE_REMOVE) : 0 };
     serial_send_control(s);
 }
 
@@ -142,7 +142,7 @@ static void driver_ready(VirtioSerial *s, uint16_t value)
     s->driver_ready = true;
     for (uint32_t nr = 0; nr < s->max_ports; nr++) {
         if (s->ports[nr] && !s->state[nr].added) {
-            s->state[nr].todo |= TODO(DEVICE_ADD);
+            s->state[nr].todo |= PENDING(DEVICE_ADD);
         }
     }
 }
@@ -158,10 +158,10 @@ static void port_ready(VirtioSerial *s, uint32_t nr, uint16_t value)
     }
     st->ready = true;
     if (VIRT_SERIAL_PORT_GET_CLASS(port)->is_console) {
-        st->todo |= TODO(CONSOLE_PORT);
+        st->todo |= PENDING(CONSOLE_PORT);
     }
     if (port->name && *port->name) {
-        st->todo |= TODO(PORT_NAME);
+        st->todo |= PENDING(PORT_NAME);
     }
     st->told_open = false; /* a driver starts from that */
 }
